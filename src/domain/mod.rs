@@ -1,0 +1,17 @@
+//! The words of the product.
+//!
+//! Every name, number and id is made here by parsing, once, at the door; after that a wrong comparison does not
+//! compile. This room knows nobody else of ours and holds no I/O, no clock and no randomness: `time` and `entropy`
+//! only declare what the shell must pass in.
+
+pub mod counter;
+pub mod document;
+pub mod entropy;
+pub mod lease;
+pub mod operation;
+pub mod policy;
+pub mod position;
+pub mod precondition;
+pub mod resource;
+pub mod seal;
+pub mod time;

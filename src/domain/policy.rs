@@ -1,0 +1,274 @@
+//! What a namespace fixes for all its resources: policy, contract, issuer, store, scope.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::counter::parse_decimal;
+
+/// What one generation means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// One generation is one publication.
+    Single,
+    /// One generation is several ordered mutations.
+    Ordered {
+        /// Whether each sequence must be exactly one above the last, and the first 1.
+        gapless: bool,
+    },
+    /// One generation is many edits; every one after the first carries `If-Match`.
+    Session,
+}
+
+/// What ownership promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Contract {
+    /// Once a position was admitted or advanced to, nothing below it is admitted.
+    Observed,
+    /// When an acquire is answered, nothing older is admitted or becomes authoritative.
+    Immediate,
+    /// `Immediate`, and no admission after expiry even without a successor.
+    LeaseBound,
+}
+
+/// Where positions come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Issuer {
+    /// The gateway's own leases, with sealed tokens.
+    Gateway,
+    /// A counter outside; a write may raise the floor.
+    Trusted {
+        /// The furthest that one write may raise it, where bounded.
+        max_jump: Option<u64>,
+    },
+    /// A counter outside; only `advance` raises the floor.
+    Registered,
+}
+
+/// Kind of backing store. Each has its own guarantee; only one exists in this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// Bytes kept in the gateway's own database.
+    Document,
+}
+
+impl Store {
+    /// The word in the configuration, on the wire and in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+        }
+    }
+
+    /// The guarantee class of `protocol.md` section 7.
+    #[must_use]
+    pub const fn guarantee(self) -> &'static str {
+        match self {
+            Self::Document => "G4",
+        }
+    }
+}
+
+/// The definition of a namespace; it is recorded at first use and then compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Definition {
+    /// What one generation means.
+    pub policy: Policy,
+    /// What ownership promises.
+    pub contract: Contract,
+    /// Where positions come from.
+    pub issuer: Issuer,
+    /// Where the effect goes.
+    pub store: Store,
+    /// How many segments after the namespace name the resource; 0 means all.
+    pub scope: u16,
+}
+
+impl Default for Definition {
+    /// What a gateway without a configuration file gives every namespace.
+    fn default() -> Self {
+        Self {
+            policy: Policy::Single,
+            contract: Contract::Immediate,
+            issuer: Issuer::Gateway,
+            store: Store::Document,
+            scope: 0,
+        }
+    }
+}
+
+/// Why a definition promises what cannot be kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefinitionError {
+    /// Nobody can act as the barrier when any write raises the floor.
+    #[error("contract \"immediate\" with an external issuer needs issuer {{ external = \"registered\" }}; use that or contract \"observed\"")]
+    ImmediateNeedsRegistered,
+    /// The gateway does not see the lease.
+    #[error("contract \"lease_bound\" needs issuer \"gateway\": the gateway does not see the leases of an external issuer")]
+    LeaseBoundNeedsGateway,
+}
+
+impl Definition {
+    /// Refuses combinations that `protocol.md` section 4 (issuers) calls configuration errors.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] says which and what to write instead.
+    pub const fn check(&self) -> Result<(), DefinitionError> {
+        match (self.issuer, self.contract) {
+            (Issuer::Trusted { .. }, Contract::Immediate) => Err(DefinitionError::ImmediateNeedsRegistered),
+            (Issuer::Trusted { .. } | Issuer::Registered, Contract::LeaseBound) => {
+                Err(DefinitionError::LeaseBoundNeedsGateway)
+            }
+            (Issuer::Gateway | Issuer::Registered | Issuer::Trusted { .. }, _) => Ok(()),
+        }
+    }
+
+    /// Whether acquiring or advancing raises the floor in the same transaction.
+    #[must_use]
+    pub const fn raises_floor_on_acquire(&self) -> bool {
+        match self.contract {
+            Contract::Observed => false,
+            Contract::Immediate | Contract::LeaseBound => true,
+        }
+    }
+}
+
+impl Policy {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Ordered { .. } => "ordered",
+            Self::Session => "session",
+        }
+    }
+}
+
+impl Contract {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Observed => "observed",
+            Self::Immediate => "immediate",
+            Self::LeaseBound => "lease_bound",
+        }
+    }
+}
+
+impl Issuer {
+    /// Whether positions come from outside.
+    #[must_use]
+    pub const fn is_external(self) -> bool {
+        match self {
+            Self::Gateway => false,
+            Self::Trusted { .. } | Self::Registered => true,
+        }
+    }
+
+    /// The word on the wire and in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Trusted { .. } => "trusted",
+            Self::Registered => "registered",
+        }
+    }
+}
+
+/// The text that a row holds, and that a difference is shown with.
+impl fmt::Display for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gapless = match self.policy {
+            Policy::Ordered { gapless: true } => "+gapless",
+            Policy::Ordered { gapless: false } | Policy::Single | Policy::Session => "",
+        };
+        let jump = match self.issuer {
+            Issuer::Trusted { max_jump: Some(max) } => format!("+{max}"),
+            Issuer::Trusted { max_jump: None } | Issuer::Gateway | Issuer::Registered => String::new(),
+        };
+        write!(
+            f,
+            "store={} policy={}{gapless} contract={} issuer={}{jump} scope={}",
+            self.store.word(),
+            self.policy.word(),
+            self.contract.word(),
+            self.issuer.word(),
+            self.scope
+        )
+    }
+}
+
+/// A recorded definition that this version cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the recorded definition {0:?} is not one that this version knows")]
+pub struct UnknownDefinition(pub String);
+
+impl FromStr for Definition {
+    type Err = UnknownDefinition;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        read_definition(text).ok_or_else(|| UnknownDefinition(text.to_owned()))
+    }
+}
+
+fn read_definition(text: &str) -> Option<Definition> {
+    let mut words = text.split(' ');
+    let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+    let store = match value("store")? {
+        "document" => Store::Document,
+        _ => return None,
+    };
+    let policy = match value("policy")? {
+        "single" => Policy::Single,
+        "ordered" => Policy::Ordered { gapless: false },
+        "ordered+gapless" => Policy::Ordered { gapless: true },
+        "session" => Policy::Session,
+        _ => return None,
+    };
+    let contract = match value("contract")? {
+        "observed" => Contract::Observed,
+        "immediate" => Contract::Immediate,
+        "lease_bound" => Contract::LeaseBound,
+        _ => return None,
+    };
+    let issuer = match value("issuer")? {
+        "gateway" => Issuer::Gateway,
+        "registered" => Issuer::Registered,
+        "trusted" => Issuer::Trusted { max_jump: None },
+        other => Issuer::Trusted { max_jump: Some(parse_decimal(other.strip_prefix("trusted+")?).ok()?) },
+    };
+    let scope = value("scope")?.parse().ok()?;
+    if words.next().is_some() {
+        return None;
+    }
+    Some(Definition { policy, contract, issuer, store, scope })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_definition_reads_back_as_itself() {
+        let policies =
+            [Policy::Single, Policy::Ordered { gapless: false }, Policy::Ordered { gapless: true }, Policy::Session];
+        let issuers = [
+            Issuer::Gateway,
+            Issuer::Registered,
+            Issuer::Trusted { max_jump: None },
+            Issuer::Trusted { max_jump: Some(7) },
+        ];
+        for policy in policies {
+            for contract in [Contract::Observed, Contract::Immediate, Contract::LeaseBound] {
+                for issuer in issuers {
+                    let definition = Definition { policy, contract, issuer, store: Store::Document, scope: 3 };
+                    assert_eq!(definition.to_string().parse(), Ok(definition));
+                }
+            }
+        }
+        assert!("store=document".parse::<Definition>().is_err());
+    }
+}

@@ -1,0 +1,2 @@
+//! fencegate.
+pub mod domain;
