@@ -1,2 +1,3 @@
-//! fencegate.
+//! fencegate: an HTTP fencing gateway.
 pub mod domain;
+pub mod protocol;

@@ -18,7 +18,9 @@ pub enum DecimalError {
     #[error("it is empty; give a whole number in decimal digits")]
     Empty,
     /// A character that is not a digit.
-    #[error("character {found:?} at position {at} is not a digit; only 0-9 are allowed, no sign and no space")]
+    #[error(
+        "character {found:?} at position {at} is not a digit; only 0-9 are allowed, no sign and no space"
+    )]
     NotADigit {
         /// The character.
         found: char,

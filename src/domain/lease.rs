@@ -36,7 +36,9 @@ pub enum AcquisitionIdError {
         found: usize,
     },
     /// A character outside its alphabet.
-    #[error("character {found:?} at position {at} does not stand in an acquisition id; send it as acquire returned it")]
+    #[error(
+        "character {found:?} at position {at} does not stand in an acquisition id; send it as acquire returned it"
+    )]
     Character {
         /// The character.
         found: char,
@@ -200,7 +202,7 @@ impl TtlBounds {
 }
 
 /// A label that people read. No decision depends on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder(String);
 
 /// Why a text is not a holder label.
@@ -274,6 +276,8 @@ impl LeaseState {
     /// The state that a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Held, Self::Released, Self::Expired, Self::Superseded].into_iter().find(|state| state.word() == word)
+        [Self::Held, Self::Released, Self::Expired, Self::Superseded]
+            .into_iter()
+            .find(|state| state.word() == word)
     }
 }

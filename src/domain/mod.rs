@@ -8,6 +8,7 @@ pub mod counter;
 pub mod document;
 pub mod entropy;
 pub mod lease;
+pub mod namespaces;
 pub mod operation;
 pub mod policy;
 pub mod position;

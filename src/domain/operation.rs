@@ -29,7 +29,9 @@ pub enum OperationIdError {
         found: usize,
     },
     /// A space, a control character, or one outside ASCII.
-    #[error("character {found:?} at position {at} is not allowed in an operation id; use visible ASCII without spaces")]
+    #[error(
+        "character {found:?} at position {at} is not allowed in an operation id; use visible ASCII without spaces"
+    )]
     Character {
         /// The character.
         found: char,
@@ -37,7 +39,9 @@ pub enum OperationIdError {
         at: usize,
     },
     /// A quoted header that is no structured-field string.
-    #[error("the Idempotency-Key begins with a quote but is not a well-formed quoted string; quote it whole or not at all")]
+    #[error(
+        "the Idempotency-Key begins with a quote but is not a well-formed quoted string; quote it whole or not at all"
+    )]
     Quoting,
 }
 
@@ -134,8 +138,14 @@ impl Fingerprint {
         part(&mut hash, None);
         part(&mut hash, content_type.map(|value| value.as_str().as_bytes()));
         part(&mut hash, Some(body.as_bytes()));
-        part(&mut hash, preconditions.if_match.as_ref().map(ToString::to_string).as_deref().map(str::as_bytes));
-        part(&mut hash, preconditions.if_none_match.as_ref().map(ToString::to_string).as_deref().map(str::as_bytes));
+        part(
+            &mut hash,
+            preconditions.if_match.as_ref().map(ToString::to_string).as_deref().map(str::as_bytes),
+        );
+        part(
+            &mut hash,
+            preconditions.if_none_match.as_ref().map(ToString::to_string).as_deref().map(str::as_bytes),
+        );
         Self(hash.finalize().into())
     }
 

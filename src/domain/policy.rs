@@ -101,10 +101,14 @@ impl Default for Definition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
     /// Nobody can act as the barrier when any write raises the floor.
-    #[error("contract \"immediate\" with an external issuer needs issuer {{ external = \"registered\" }}; use that or contract \"observed\"")]
+    #[error(
+        "contract \"immediate\" with an external issuer needs issuer {{ external = \"registered\" }}; use that or contract \"observed\""
+    )]
     ImmediateNeedsRegistered,
     /// The gateway does not see the lease.
-    #[error("contract \"lease_bound\" needs issuer \"gateway\": the gateway does not see the leases of an external issuer")]
+    #[error(
+        "contract \"lease_bound\" needs issuer \"gateway\": the gateway does not see the leases of an external issuer"
+    )]
     LeaseBoundNeedsGateway,
 }
 
@@ -253,8 +257,12 @@ mod tests {
 
     #[test]
     fn a_recorded_definition_reads_back_as_itself() {
-        let policies =
-            [Policy::Single, Policy::Ordered { gapless: false }, Policy::Ordered { gapless: true }, Policy::Session];
+        let policies = [
+            Policy::Single,
+            Policy::Ordered { gapless: false },
+            Policy::Ordered { gapless: true },
+            Policy::Session,
+        ];
         let issuers = [
             Issuer::Gateway,
             Issuer::Registered,
@@ -264,7 +272,8 @@ mod tests {
         for policy in policies {
             for contract in [Contract::Observed, Contract::Immediate, Contract::LeaseBound] {
                 for issuer in issuers {
-                    let definition = Definition { policy, contract, issuer, store: Store::Document, scope: 3 };
+                    let definition =
+                        Definition { policy, contract, issuer, store: Store::Document, scope: 3 };
                     assert_eq!(definition.to_string().parse(), Ok(definition));
                 }
             }

@@ -160,7 +160,10 @@ mod tests {
         let bare = PresentedToken::parse("107");
         assert_eq!(bare, Ok(PresentedToken { position: at(0, 107), seal: None, bare: true }));
         let sealed = PresentedToken::parse("3.107.a.b c");
-        assert_eq!(sealed, Ok(PresentedToken { position: at(3, 107), seal: Some("a.b c".into()), bare: false }));
+        assert_eq!(
+            sealed,
+            Ok(PresentedToken { position: at(3, 107), seal: Some("a.b c".into()), bare: false })
+        );
         assert_eq!(PresentedToken::parse("0.0"), Err(TokenError::Token(DecimalError::Zero)));
         assert_eq!(PresentedToken::parse(".1"), Err(TokenError::Epoch(DecimalError::Empty)));
         assert_eq!(PresentedToken::parse("01.1"), Err(TokenError::Epoch(DecimalError::LeadingZero)));

@@ -55,7 +55,9 @@ pub enum TagListError {
     #[error("no entity tag is given; write * or quoted tags, for example \"1.2\"")]
     Empty,
     /// A tag without quotes, or something between the tags.
-    #[error("at position {at} stands {found:?} where a quoted tag such as \"1.2\" must begin; keep the quotes of the ETag")]
+    #[error(
+        "at position {at} stands {found:?} where a quoted tag such as \"1.2\" must begin; keep the quotes of the ETag"
+    )]
     Unquoted {
         /// The character.
         found: char,

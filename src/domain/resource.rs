@@ -75,7 +75,9 @@ pub enum NameError {
     #[error("a namespace cannot be called \"*\"; that word means \"any other\" in the configuration")]
     Wildcard,
     /// Fewer segments than the namespace's scope asks for.
-    #[error("the namespace has scope {scope}: give at least {scope} segments after the namespace, not {found}")]
+    #[error(
+        "the namespace has scope {scope}: give at least {scope} segments after the namespace, not {found}"
+    )]
     TooShallow {
         /// The namespace's scope.
         scope: u16,

@@ -157,7 +157,8 @@ impl Keyring {
     /// [`KeyError`]; no part of a secret is in it.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let mut keys: Vec<SealKey> = Vec::new();
-        let entries = text.split(['\n', ',']).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let entries =
+            text.split(['\n', ',']).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         for (index, line) in entries.enumerate() {
             let key = SealKey::parse(index.saturating_add(1), line)?;
             if keys.iter().any(|other| other.id == key.id) {
@@ -311,7 +312,11 @@ mod tests {
                 let mut bytes = seal.clone().into_bytes();
                 bytes[index] ^= 1 << bit;
                 let flipped = String::from_utf8(bytes).unwrap();
-                assert_eq!(ring.judge(Uuid::nil(), &a, position(7), Some(&flipped)), SealVerdict::Wrong, "{flipped}");
+                assert_eq!(
+                    ring.judge(Uuid::nil(), &a, position(7), Some(&flipped)),
+                    SealVerdict::Wrong,
+                    "{flipped}"
+                );
             }
         }
     }
@@ -321,7 +326,8 @@ mod tests {
         let old = Keyring::of(key(1));
         let a = ResourceName::parse("s/a").unwrap();
         let (seal, hash) = sealed(&old, &a);
-        let lines = format!("# rotated\n{}\n{}\n", key(2).reveal_line().as_str(), key(1).reveal_line().as_str());
+        let lines =
+            format!("# rotated\n{}\n{}\n", key(2).reveal_line().as_str(), key(1).reveal_line().as_str());
         let rotated = Keyring::parse(&lines).unwrap();
         assert_eq!(rotated.active().id(), KeyId([2; 4]));
         assert_eq!(rotated.judge(Uuid::nil(), &a, position(7), Some(&seal)), SealVerdict::Valid(hash.tag()));

@@ -1,0 +1,57 @@
+//! What a decision makes durable.
+
+use bytes::Bytes;
+
+use crate::domain::resource::{Address, ResourceName};
+
+use super::rows::{AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
+
+/// One change, in the order in which it was decided. A row change carries the row that it was decided against, so
+/// that an engine can repeat the fence in its own predicate and count the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A namespace was used for the first time.
+    NamespaceRecorded(NamespaceRow),
+    /// A resource changed, or was heard of for the first time (`before` is none).
+    Resource {
+        /// The row that the decision saw.
+        before: Option<Box<ResourceRow>>,
+        /// The row that it makes.
+        after: Box<ResourceRow>,
+    },
+    /// An incarnation ended because its successor was born.
+    EraEnded(EraRow),
+    /// A target has new content.
+    TargetStored {
+        /// The resource.
+        resource: ResourceName,
+        /// The target without its bytes.
+        row: TargetRow,
+        /// The bytes.
+        body: Bytes,
+    },
+    /// A target has no content any more.
+    TargetRemoved(Address),
+    /// No target of the resource has content any more.
+    AllTargetsRemoved(ResourceName),
+    /// An operation was recorded.
+    OperationRecorded(Box<OperationRecord>),
+    /// A lease was granted.
+    LeaseGranted(Box<LeaseRow>),
+    /// A lease was renewed or ended.
+    LeaseChanged {
+        /// The row that the decision saw.
+        before: Box<LeaseRow>,
+        /// The row that it makes.
+        after: Box<LeaseRow>,
+    },
+    /// A line for those who read the record.
+    Audited(AuditRow),
+}
+
+/// Appends the change of a resource row, unless nothing changed.
+pub(crate) fn resource_changed(changes: &mut Vec<Change>, before: Option<&ResourceRow>, after: ResourceRow) {
+    if before != Some(&after) {
+        changes.push(Change::Resource { before: before.cloned().map(Box::new), after: Box::new(after) });
+    }
+}

@@ -1,0 +1,239 @@
+//! What can be asked for.
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::domain::counter::{Incarnation, Sequence};
+use crate::domain::document::{BodyDigest, Document};
+use crate::domain::lease::{AcquisitionHash, Holder};
+use crate::domain::operation::{Fingerprint, Method, OperationId};
+use crate::domain::position::Position;
+use crate::domain::precondition::Preconditions;
+use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::domain::seal::SealVerdict;
+
+use super::rows::RequestKey;
+
+/// Most members of one write (`api.md` section 2).
+pub const MAX_MEMBERS: usize = 100;
+
+/// One command, parsed and complete: nothing in it is text that still has to be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Become the owner.
+    Acquire(Acquire),
+    /// Stay the owner.
+    Renew(Renew),
+    /// Give ownership back.
+    Release(Release),
+    /// Fenced writes, all or none.
+    Write(Write),
+    /// Raise the floor without writing.
+    Advance(Advance),
+}
+
+/// Become the owner of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acquire {
+    /// What to own.
+    pub resource: ResourceName,
+    /// A label for people.
+    pub holder: Option<Holder>,
+    /// Milliseconds asked for; the namespace's default when absent.
+    pub ttl_ms: Option<u64>,
+    /// Made anew by the client per attempt.
+    pub request_id: Uuid,
+    /// Who asks: a request id of one principal means nothing to another.
+    pub principal: &'static str,
+    /// Drawn by the shell; nobody can guess it.
+    pub nonce: [u8; 16],
+}
+
+impl Acquire {
+    /// Where a repeat of this request finds its lease.
+    #[must_use]
+    pub fn request_key(&self) -> RequestKey {
+        let mut hash = Sha256::new();
+        hash.update(b"fencegate request 1\0");
+        for part in [self.principal.as_bytes(), self.resource.as_str().as_bytes(), self.request_id.as_bytes()]
+        {
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part);
+        }
+        RequestKey(hash.finalize().into())
+    }
+}
+
+/// Stay the owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renew {
+    /// The bucket that the acquisition id names.
+    pub bucket: Bucket,
+    /// Which lease.
+    pub acquisition: AcquisitionHash,
+    /// Milliseconds asked for; the lease's own ttl when absent.
+    pub ttl_ms: Option<u64>,
+}
+
+/// Give ownership back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The bucket that the acquisition id names.
+    pub bucket: Bucket,
+    /// Which lease.
+    pub acquisition: AcquisitionHash,
+}
+
+/// A position as it was presented, with the verdict on its seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The position.
+    pub position: Position,
+    /// Whether the epoch was left out.
+    pub bare: bool,
+    /// What the keys say of its seal.
+    pub seal: SealVerdict,
+}
+
+/// Fenced writes that take effect together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// 1 to [`MAX_MEMBERS`], in the order of the request.
+    pub members: Vec<Member>,
+    /// Explain the verdict and change nothing.
+    pub dry_run: bool,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// What it addresses.
+    pub address: Address,
+    /// What it does.
+    pub method: Method,
+    /// The position that it comes under.
+    pub claim: Claim,
+    /// The caller's name for it.
+    pub operation_id: OperationId,
+    /// Order inside the position, under the policy `ordered`.
+    pub sequence: Option<Sequence>,
+    /// The incarnation that the caller means, where it says so.
+    pub incarnation: Option<Incarnation>,
+    /// Declared preconditions.
+    pub preconditions: Preconditions,
+    /// What makes two deliveries the same.
+    pub fingerprint: Fingerprint,
+    /// The content; none for a removal.
+    pub document: Option<Document>,
+    /// Digest of the content (of nothing, for a removal).
+    pub digest: BodyDigest,
+}
+
+impl Member {
+    /// Whether it removes the whole resource.
+    #[must_use]
+    pub const fn removes_resource(&self) -> bool {
+        matches!(self.method, Method::Delete) && self.address.target.is_none()
+    }
+}
+
+/// Why several members cannot be one write.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MembersError {
+    /// None, or more than 100.
+    #[error("writes has {0} members; give 1 to {MAX_MEMBERS}")]
+    Count(usize),
+    /// One target twice.
+    #[error("writes[{second}] addresses the same target as writes[{first}]; a batch writes each target once")]
+    SameTarget {
+        /// Index of the earlier one.
+        first: usize,
+        /// Index of the later one.
+        second: usize,
+    },
+    /// One effect has one position, one sequence and one incarnation.
+    #[error(
+        "writes[{second}] and writes[{first}] write one resource but differ in {what}; members of one resource are one effect"
+    )]
+    Differ {
+        /// Index of the earlier one.
+        first: usize,
+        /// Index of the later one.
+        second: usize,
+        /// The field.
+        what: &'static str,
+    },
+    /// A removal of the resource takes its targets with it.
+    #[error("writes[{member}] deletes the whole resource, so no other member may write below it")]
+    WholeResource {
+        /// Index of the removal.
+        member: usize,
+    },
+    /// Two operations of one name on one resource.
+    #[error(
+        "writes[{second}] has the operation_id of writes[{first}]; operations of one resource need names of their own"
+    )]
+    SameOperation {
+        /// Index of the earlier one.
+        first: usize,
+        /// Index of the later one.
+        second: usize,
+    },
+}
+
+impl Write {
+    /// Members that can be one write, or the reason why not.
+    ///
+    /// # Errors
+    /// [`MembersError`] names the two members that do not go together.
+    pub fn new(members: Vec<Member>, dry_run: bool) -> Result<Self, MembersError> {
+        if members.is_empty() || members.len() > MAX_MEMBERS {
+            return Err(MembersError::Count(members.len()));
+        }
+        for (second, later) in members.iter().enumerate() {
+            for (first, earlier) in members.iter().enumerate().take(second) {
+                if earlier.address.resource == later.address.resource {
+                    check_pair((first, earlier), (second, later))?;
+                }
+            }
+        }
+        Ok(Self { members, dry_run })
+    }
+}
+
+fn check_pair(
+    (first, earlier): (usize, &Member),
+    (second, later): (usize, &Member),
+) -> Result<(), MembersError> {
+    let differ = |what| Err(MembersError::Differ { first, second, what });
+    if earlier.removes_resource() {
+        return Err(MembersError::WholeResource { member: first });
+    }
+    if later.removes_resource() {
+        return Err(MembersError::WholeResource { member: second });
+    }
+    if earlier.address.target == later.address.target {
+        return Err(MembersError::SameTarget { first, second });
+    }
+    if earlier.operation_id == later.operation_id {
+        return Err(MembersError::SameOperation { first, second });
+    }
+    if earlier.claim != later.claim {
+        return differ("fencing_token");
+    }
+    if earlier.sequence != later.sequence {
+        return differ("sequence");
+    }
+    if earlier.incarnation == later.incarnation { Ok(()) } else { differ("incarnation") }
+}
+
+/// Raise the floor without writing, or register an external position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advance {
+    /// What to fence.
+    pub resource: ResourceName,
+    /// The new floor.
+    pub claim: Claim,
+    /// Why, for those who read the record.
+    pub reason: String,
+}

@@ -1,0 +1,315 @@
+//! What is answered: words, never booleans.
+
+use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::lease::{AcquisitionId, LeaseState, TtlError};
+use crate::domain::operation::OperationId;
+use crate::domain::policy::{Contract, Definition, Policy};
+use crate::domain::position::Position;
+use crate::domain::precondition::EntityTag;
+use crate::domain::resource::{Address, Namespace};
+use crate::domain::time::{Millis, Timestamp};
+
+use super::rows::{LeaseRow, Life, Mark, ResourceRow, SavedResponse};
+
+/// The answer to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The caller owns the resource.
+    Granted(Box<Grant>),
+    /// The lease goes on.
+    Renewed(Box<LeaseView>),
+    /// The lease is over; its state says how.
+    Released(Box<LeaseView>),
+    /// Every member is in the store.
+    Written(Vec<Written>),
+    /// At least one member was refused, so no new one took effect.
+    NotWritten(Vec<MemberVerdict>),
+    /// What a dry run found, member by member.
+    Explained(Vec<MemberVerdict>),
+    /// The floor stands where the caller wanted it.
+    Advanced(Box<ResourceRow>),
+    /// A command other than a write was refused.
+    Refused(Refusal),
+}
+
+/// A granted lease with its secrets, for its owner only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The acquisition id.
+    pub acquisition_id: AcquisitionId,
+    /// `epoch.token.seal`.
+    pub fencing_token: SealedToken,
+    /// The rest.
+    pub view: LeaseView,
+    /// Whether this repeats an earlier answer.
+    pub repeated: bool,
+}
+
+/// A sealed token; `Debug` keeps the seal to itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedToken(pub String);
+
+impl std::fmt::Debug for SealedToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SealedToken(…)")
+    }
+}
+
+/// A lease as it stands now, with what its owner wants to know of the resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The row.
+    pub lease: LeaseRow,
+    /// The state now, expiry included.
+    pub state: LeaseState,
+    /// What is left of it.
+    pub remaining: Millis,
+    /// Of the resource.
+    pub incarnation: Incarnation,
+    /// Of the resource.
+    pub life: Life,
+    /// Of the namespace.
+    pub contract: Contract,
+    /// Of the namespace.
+    pub policy: Policy,
+}
+
+/// One member that is in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What it addressed.
+    pub address: Address,
+    /// Its operation.
+    pub operation_id: OperationId,
+    /// Whether this is the saved answer of an earlier delivery.
+    pub replayed: bool,
+    /// The incarnation that it was recorded in.
+    pub incarnation: Incarnation,
+    /// The position under which it was accepted.
+    pub position: Position,
+    /// Its sequence.
+    pub sequence: Option<Sequence>,
+    /// The saved answer.
+    pub response: SavedResponse,
+    /// The lowest position admissible now.
+    pub floor: Position,
+}
+
+/// The verdict on one member of a write that was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberVerdict {
+    /// What it addressed.
+    pub address: Address,
+    /// Its operation.
+    pub operation_id: OperationId,
+    /// The position that it came under.
+    pub presented: Position,
+    /// Its sequence.
+    pub sequence: Option<Sequence>,
+    /// Where the resource stands, for the caller to compare.
+    pub standing: Standing,
+    /// What the table says.
+    pub verdict: Verdict,
+}
+
+/// Where a resource stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Standing {
+    /// The lowest position admissible.
+    pub floor: Position,
+    /// The last accepted effect.
+    pub applied: Option<Mark>,
+    /// The current incarnation.
+    pub incarnation: Incarnation,
+}
+
+/// What the decision table says of one member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Row 2: it is in the store already.
+    Replay(Box<Written>),
+    /// Row 19: nothing stands against it; `replaces` tells whether there is content already.
+    Admit {
+        /// Whether there is content already.
+        replaces: bool,
+    },
+    /// Another row.
+    Refuse(Refusal),
+}
+
+/// What the receipt of an applied write says (`api.md` section 1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// What was written.
+    pub address: Address,
+    /// By which operation.
+    pub operation_id: OperationId,
+    /// In which incarnation.
+    pub incarnation: Incarnation,
+    /// Under which position.
+    pub position: Position,
+    /// With which sequence.
+    pub sequence: Option<Sequence>,
+    /// The commit number of the effect.
+    pub commit: CommitNo,
+    /// The target's validator; none after a removal.
+    pub etag: Option<EntityTag>,
+    /// When.
+    pub applied_at: Timestamp,
+}
+
+/// Why not. Each variant knows what a caller needs in order to act on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Row 1.
+    OperationMismatch,
+    /// Row 3.
+    OperationInProgress,
+    /// Row 4.
+    OutcomeUncertain,
+    /// Row 6.
+    IncarnationGone {
+        /// The one that is current.
+        current: Incarnation,
+    },
+    /// Row 7.
+    Deleted {
+        /// A re-creation needs a position above this.
+        revoked_through: Option<Position>,
+    },
+    /// Row 7.
+    Cancelled,
+    /// Row 8: no seal.
+    SealMissing,
+    /// Row 8: a seal that is not ours for this resource and position.
+    SealWrong,
+    /// Row 9: our own seal, above everything that this database ever issued.
+    IssuerBehind {
+        /// The highest position that it issued.
+        issued: Position,
+    },
+    /// Row 10.
+    EpochAhead {
+        /// The namespace's epoch.
+        epoch: Epoch,
+    },
+    /// Row 11.
+    TokenJump {
+        /// The greatest step allowed.
+        max_jump: u64,
+    },
+    /// Row 11.
+    AdvanceForbidden,
+    /// Row 12.
+    StaleToken {
+        /// Whether the epoch was left out of the token while the namespace has moved on from epoch 0.
+        bare_in_later_epoch: bool,
+    },
+    /// Row 12, where the operation may once have been recorded.
+    OperationExpired,
+    /// Row 13.
+    LeaseNotLive,
+    /// Row 14.
+    GenerationSpent,
+    /// Row 15.
+    SequenceRegressed {
+        /// The last accepted one.
+        applied: Option<Sequence>,
+    },
+    /// Row 15.
+    SequenceGap {
+        /// The one that comes next.
+        expected: Sequence,
+    },
+    /// Row 16.
+    PreconditionRequired,
+    /// Row 17.
+    PreconditionFailed {
+        /// The target's validator; none when there is no content.
+        current: Option<EntityTag>,
+    },
+    /// A removal of what never existed.
+    NothingToDelete,
+    /// No such namespace here.
+    UnknownNamespace(Namespace),
+    /// The configuration is not the recorded one.
+    DefinitionDiffers {
+        /// What the database holds.
+        recorded: Definition,
+        /// What this process was configured with.
+        configured: Definition,
+    },
+    /// Somebody else owns it.
+    LeaseHeld {
+        /// What is left of the other's lease.
+        remaining: Millis,
+        /// The other's position; never its acquisition.
+        position: Position,
+    },
+    /// A request id with other parameters.
+    RequestMismatch,
+    /// A lease that is over: how it ended.
+    LeaseEnded(LeaseState),
+    /// No lease of that id.
+    NoSuchLease,
+    /// A ttl out of bounds.
+    TtlOutOfBounds(TtlError),
+    /// The counter is at its end.
+    TokenExhausted,
+    /// The gateway issues no leases here.
+    IssuerExternal,
+}
+
+impl Refusal {
+    /// The row of the decision table (`protocol.md` section 4), where it comes from the table.
+    #[must_use]
+    pub const fn row(&self) -> Option<u8> {
+        match self {
+            Self::OperationMismatch => Some(1),
+            Self::OperationInProgress => Some(3),
+            Self::OutcomeUncertain => Some(4),
+            Self::IncarnationGone { .. } => Some(6),
+            Self::Deleted { .. } | Self::Cancelled => Some(7),
+            Self::SealMissing | Self::SealWrong => Some(8),
+            Self::IssuerBehind { .. } => Some(9),
+            Self::EpochAhead { .. } => Some(10),
+            Self::TokenJump { .. } | Self::AdvanceForbidden => Some(11),
+            Self::StaleToken { .. } | Self::OperationExpired => Some(12),
+            Self::LeaseNotLive => Some(13),
+            Self::GenerationSpent => Some(14),
+            Self::SequenceRegressed { .. } | Self::SequenceGap { .. } => Some(15),
+            Self::PreconditionRequired => Some(16),
+            Self::PreconditionFailed { .. } => Some(17),
+            Self::NothingToDelete
+            | Self::UnknownNamespace(_)
+            | Self::DefinitionDiffers { .. }
+            | Self::LeaseHeld { .. }
+            | Self::RequestMismatch
+            | Self::LeaseEnded(_)
+            | Self::NoSuchLease
+            | Self::TtlOutOfBounds(_)
+            | Self::TokenExhausted
+            | Self::IssuerExternal => None,
+        }
+    }
+}
+
+impl Outcome {
+    /// The refusal that gives an answer its status: the first one in the order of the request.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::NotWritten(members) => members.iter().find_map(|member| match &member.verdict {
+                Verdict::Refuse(refusal) => Some(refusal),
+                Verdict::Admit { .. } | Verdict::Replay(_) => None,
+            }),
+            Self::Granted(_)
+            | Self::Renewed(_)
+            | Self::Released(_)
+            | Self::Written(_)
+            | Self::Explained(_)
+            | Self::Advanced(_) => None,
+        }
+    }
+}

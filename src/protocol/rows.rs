@@ -1,0 +1,324 @@
+//! The durable state, as the rules see it (`protocol.md` section 3).
+
+use bytes::Bytes;
+
+use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::document::{BodyDigest, ContentType};
+use crate::domain::lease::{AcquisitionHash, AcquisitionTag, Holder, LeaseState, Ttl};
+use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
+use crate::domain::policy::Definition;
+use crate::domain::position::Position;
+use crate::domain::precondition::EntityTag;
+use crate::domain::resource::{Namespace, ResourceName, Target};
+use crate::domain::seal::KeyId;
+use crate::domain::time::Timestamp;
+use uuid::Uuid;
+
+/// A namespace: its epoch, its base and its recorded definition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NamespaceRow {
+    /// Its name.
+    pub namespace: Namespace,
+    /// Order above tokens.
+    pub epoch: Epoch,
+    /// Highest position of folded tombstones: a new row starts here.
+    pub base: Position,
+    /// Highest incarnation of folded tombstones.
+    pub base_incarnation: Incarnation,
+    /// The definition recorded at first use.
+    pub definition: Definition,
+    /// Version of the definition, from 1.
+    pub version: u32,
+}
+
+impl NamespaceRow {
+    /// What the first use records.
+    #[must_use]
+    pub const fn first_use(namespace: Namespace, definition: Definition) -> Self {
+        Self {
+            namespace,
+            epoch: Epoch::ZERO,
+            base: Position::ZERO,
+            base_incarnation: Incarnation::ZERO,
+            definition,
+            version: 1,
+        }
+    }
+}
+
+/// Whether a resource lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Life {
+    /// It accepts writes.
+    Active,
+    /// A fenced DELETE ended it; the row stays as a tombstone.
+    Deleted,
+    /// An operator or owner stopped it; only a reopen ends that.
+    Cancelled,
+}
+
+impl Life {
+    /// The word on the wire and in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Deleted => "deleted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The life that a word names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Active, Self::Deleted, Self::Cancelled].into_iter().find(|life| life.word() == word)
+    }
+}
+
+/// Position and sequence of an accepted effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// Its position.
+    pub position: Position,
+    /// Its sequence, under the policy `ordered`.
+    pub sequence: Option<Sequence>,
+}
+
+/// A resource. Never physically deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ResourceRow {
+    /// Its name.
+    pub resource: ResourceName,
+    /// Counter of re-creations.
+    pub incarnation: Incarnation,
+    /// The position that began the current incarnation.
+    pub born: Position,
+    /// Whether it lives.
+    pub life: Life,
+    /// Highest position that the gateway ever issued for it.
+    pub issued: Position,
+    /// Lowest position still admissible: what is fenced.
+    pub floor: Position,
+    /// Positions up to and including this one are refused even where equal to the floor.
+    pub revoked_through: Option<Position>,
+    /// The last accepted effect: what is published.
+    pub applied: Option<Mark>,
+    /// + 1 for each effect that became authoritative.
+    pub commit_no: CommitNo,
+    /// Up to where operation records may be missing.
+    pub pruned_through: Option<Mark>,
+    /// The newest acquisition.
+    pub lease: Option<AcquisitionHash>,
+    /// The operation of the last effect, for people.
+    pub last_operation: Option<OperationId>,
+    /// When the row last changed.
+    pub changed_at: Timestamp,
+}
+
+impl ResourceRow {
+    /// The row of a resource that was never heard of, in this namespace.
+    #[must_use]
+    pub fn unheard(resource: ResourceName, namespace: &NamespaceRow) -> Self {
+        Self {
+            resource,
+            incarnation: namespace.base_incarnation.next().unwrap_or(Incarnation::ONE),
+            born: namespace.base,
+            life: Life::Active,
+            issued: namespace.base,
+            floor: namespace.base,
+            revoked_through: None,
+            applied: None,
+            commit_no: CommitNo::ZERO,
+            pruned_through: None,
+            lease: None,
+            last_operation: None,
+            changed_at: Timestamp::default(),
+        }
+    }
+
+    /// Nothing below this is admissible: the floor, or the start of the namespace's epoch where that is higher.
+    #[must_use]
+    pub fn effective_floor(&self, epoch: Epoch) -> Position {
+        self.floor.or_higher(Position::start_of(epoch))
+    }
+
+    /// The last effect of the current incarnation; an earlier one's is not published any more.
+    #[must_use]
+    pub fn published(&self) -> Option<Mark> {
+        match self.life {
+            Life::Active | Life::Cancelled => self.applied.filter(|mark| !mark.position.is_below(self.born)),
+            Life::Deleted => None,
+        }
+    }
+}
+
+/// An earlier incarnation: which positions belonged to it. Written when its successor is born.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EraRow {
+    /// The resource.
+    pub resource: ResourceName,
+    /// The ended incarnation.
+    pub incarnation: Incarnation,
+    /// The position that had begun it.
+    pub born: Position,
+}
+
+/// A target's content, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetRow {
+    /// The path below the resource.
+    pub target: Option<Target>,
+    /// Incarnation and commit that last changed it.
+    pub tag: EntityTag,
+    /// The content type, where one was sent.
+    pub content_type: Option<ContentType>,
+    /// Length in bytes.
+    pub size: u64,
+    /// SHA-256 of the bytes.
+    pub digest: BodyDigest,
+}
+
+/// What an applied operation did, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Done {
+    /// There was no content before.
+    Created,
+    /// The content was replaced.
+    Replaced,
+    /// The content was removed.
+    Removed,
+}
+
+impl Done {
+    /// The word in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Replaced => "replaced",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// What a word names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Created, Self::Replaced, Self::Removed].into_iter().find(|done| done.word() == word)
+    }
+}
+
+/// The answer of an applied operation, as it is given again on a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SavedResponse {
+    /// What was done; the door derives the status from it.
+    pub done: Done,
+    /// The commit that the operation made.
+    pub commit: CommitNo,
+    /// The target's validator after it; none after a removal.
+    pub etag: Option<EntityTag>,
+    /// The receipt, byte for byte.
+    pub body: Bytes,
+}
+
+/// The durable record of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OperationRecord {
+    /// The resource.
+    pub resource: ResourceName,
+    /// The incarnation that it was recorded in.
+    pub incarnation: Incarnation,
+    /// The caller's name for it.
+    pub operation_id: OperationId,
+    /// The target that it addressed.
+    pub target: Option<Target>,
+    /// What it asked for.
+    pub method: Method,
+    /// What makes two deliveries the same.
+    pub fingerprint: Fingerprint,
+    /// The position under which it was accepted.
+    pub position: Position,
+    /// Its sequence, under the policy `ordered`.
+    pub sequence: Option<Sequence>,
+    /// The acquisition that it came with, where the token was sealed.
+    pub acquisition: Option<AcquisitionTag>,
+    /// Where it stands.
+    pub state: OperationState,
+    /// How many times its effect was attempted.
+    pub attempt: u32,
+    /// The saved answer, once there is one.
+    pub response: Option<SavedResponse>,
+    /// When it was first recorded.
+    pub created_at: Timestamp,
+    /// When it became terminal.
+    pub decided_at: Option<Timestamp>,
+}
+
+/// Scope of an acquire's request id: SHA-256 over principal, resources and request id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestKey(pub [u8; 32]);
+
+/// One lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseRow {
+    /// What the database knows the acquisition by.
+    pub acquisition: AcquisitionHash,
+    /// With the key, it gives the acquisition id again.
+    pub nonce: [u8; 16],
+    /// The key that made the acquisition id.
+    pub key_id: KeyId,
+    /// What is owned.
+    pub resource: ResourceName,
+    /// The position that came with it.
+    pub position: Position,
+    /// A label for people.
+    pub holder: Option<Holder>,
+    /// How long it lives without a renewal.
+    pub ttl: Ttl,
+    /// The ttl that the acquire named, in milliseconds; a repeat must name the same.
+    pub asked_ttl_ms: Option<u64>,
+    /// The request that made it.
+    pub request_id: Uuid,
+    /// Where a repeat of that request finds it.
+    pub request_key: RequestKey,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+    /// When it ends without a renewal.
+    pub expires_at: Timestamp,
+    /// Where it stands as far as anybody has written down.
+    pub state: LeaseState,
+}
+
+/// A line of what was done to a resource outside its content.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AuditRow {
+    /// The resource.
+    pub resource: ResourceName,
+    /// What was done.
+    pub verb: AuditVerb,
+    /// The position that it concerns.
+    pub position: Position,
+    /// The reason that the caller gave.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What an audit line tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AuditVerb {
+    /// A lease was granted.
+    Acquired,
+    /// The floor was raised without a write.
+    Advanced,
+}
+
+impl AuditVerb {
+    /// The word in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::Advanced => "advanced",
+        }
+    }
+}

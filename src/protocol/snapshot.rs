@@ -1,0 +1,156 @@
+//! The rows that a decision sees: those of a batch, or a whole world.
+//!
+//! Changes are applied to it as they are decided, so that later commands of a batch see those of earlier ones.
+
+use std::collections::BTreeMap;
+
+use crate::domain::counter::Incarnation;
+use crate::domain::lease::AcquisitionHash;
+use crate::domain::operation::OperationId;
+use crate::domain::position::Position;
+use crate::domain::resource::{Address, Namespace, ResourceName};
+
+use super::change::Change;
+use super::rows::{EraRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow};
+
+/// Key of an operation record.
+pub type OperationKey = (ResourceName, Incarnation, OperationId);
+
+/// Rows by key. What is not in it does not exist, so a loader must bring everything that a command wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    namespaces: BTreeMap<Namespace, NamespaceRow>,
+    resources: BTreeMap<ResourceName, ResourceRow>,
+    eras: BTreeMap<ResourceName, BTreeMap<Position, Incarnation>>,
+    targets: BTreeMap<Address, TargetRow>,
+    operations: BTreeMap<OperationKey, OperationRecord>,
+    leases: BTreeMap<[u8; 32], LeaseRow>,
+    requests: BTreeMap<RequestKey, AcquisitionHash>,
+}
+
+impl Snapshot {
+    /// The recorded namespace.
+    #[must_use]
+    pub fn namespace(&self, name: &Namespace) -> Option<&NamespaceRow> {
+        self.namespaces.get(name)
+    }
+
+    /// The resource's row.
+    #[must_use]
+    pub fn resource(&self, name: &ResourceName) -> Option<&ResourceRow> {
+        self.resources.get(name)
+    }
+
+    /// The ended incarnation in which a position falls.
+    #[must_use]
+    pub fn era_at(&self, name: &ResourceName, position: Position) -> Option<Incarnation> {
+        self.eras.get(name)?.range(..=position).next_back().map(|(_, incarnation)| *incarnation)
+    }
+
+    /// The target's row.
+    #[must_use]
+    pub fn target(&self, address: &Address) -> Option<&TargetRow> {
+        self.targets.get(address)
+    }
+
+    /// The operation's record.
+    #[must_use]
+    pub fn operation(&self, key: &OperationKey) -> Option<&OperationRecord> {
+        self.operations.get(key)
+    }
+
+    /// The lease's row.
+    #[must_use]
+    pub fn lease(&self, acquisition: &AcquisitionHash) -> Option<&LeaseRow> {
+        self.leases.get(acquisition.as_bytes())
+    }
+
+    /// The lease that an earlier delivery of the same request made.
+    #[must_use]
+    pub fn requested(&self, key: &RequestKey) -> Option<&LeaseRow> {
+        self.requests.get(key).and_then(|acquisition| self.lease(acquisition))
+    }
+
+    /// All namespaces, in order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &NamespaceRow> {
+        self.namespaces.values()
+    }
+
+    /// All resources, in order.
+    pub fn resources(&self) -> impl Iterator<Item = &ResourceRow> {
+        self.resources.values()
+    }
+
+    /// All targets, in order.
+    pub fn targets(&self) -> impl Iterator<Item = (&Address, &TargetRow)> {
+        self.targets.iter()
+    }
+
+    /// All records, in order.
+    pub fn operations(&self) -> impl Iterator<Item = &OperationRecord> {
+        self.operations.values()
+    }
+
+    /// All leases.
+    pub fn leases(&self) -> impl Iterator<Item = &LeaseRow> {
+        self.leases.values()
+    }
+
+    /// The ended incarnations of a resource, oldest first.
+    pub fn eras(&self, name: &ResourceName) -> impl Iterator<Item = (Position, Incarnation)> + '_ {
+        self.eras.get(name).into_iter().flatten().map(|(born, incarnation)| (*born, *incarnation))
+    }
+
+    /// Brings a namespace in.
+    pub fn insert_namespace(&mut self, row: NamespaceRow) {
+        self.namespaces.insert(row.namespace.clone(), row);
+    }
+
+    /// Brings a resource in.
+    pub fn insert_resource(&mut self, row: ResourceRow) {
+        self.resources.insert(row.resource.clone(), row);
+    }
+
+    /// Brings an ended incarnation in.
+    pub fn insert_era(&mut self, row: EraRow) {
+        self.eras.entry(row.resource).or_default().insert(row.born, row.incarnation);
+    }
+
+    /// Brings a target in.
+    pub fn insert_target(&mut self, resource: ResourceName, row: TargetRow) {
+        self.targets.insert(Address { resource, target: row.target.clone() }, row);
+    }
+
+    /// Brings a record in.
+    pub fn insert_operation(&mut self, row: OperationRecord) {
+        self.operations.insert((row.resource.clone(), row.incarnation, row.operation_id.clone()), row);
+    }
+
+    /// Brings a lease in.
+    pub fn insert_lease(&mut self, row: LeaseRow) {
+        self.requests.insert(row.request_key, row.acquisition);
+        self.leases.insert(*row.acquisition.as_bytes(), row);
+    }
+
+    /// Makes a decided change visible to the decisions after it.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::NamespaceRecorded(row) => self.insert_namespace(row.clone()),
+            Change::Resource { before: _, after } => self.insert_resource(after.as_ref().clone()),
+            Change::EraEnded(row) => self.insert_era(row.clone()),
+            Change::TargetStored { resource, row, body: _ } => {
+                self.insert_target(resource.clone(), row.clone())
+            }
+            Change::TargetRemoved(address) => {
+                self.targets.remove(address);
+            }
+            Change::AllTargetsRemoved(resource) => {
+                self.targets.retain(|address, _| address.resource != *resource);
+            }
+            Change::OperationRecorded(record) => self.insert_operation(record.as_ref().clone()),
+            Change::LeaseGranted(row) => self.insert_lease(row.as_ref().clone()),
+            Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
+            Change::Audited(_) => {}
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which rows a command needs, so that an engine loads a whole batch at once and nothing more.
+
+use std::collections::BTreeSet;
+
+use crate::domain::counter::Incarnation;
+use crate::domain::lease::AcquisitionHash;
+use crate::domain::operation::OperationId;
+use crate::domain::position::Position;
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+
+use super::command::Command;
+use super::rows::RequestKey;
+
+/// An operation as a request addresses it. Which incarnation that is, only the resource row tells:
+/// [`super::incarnation::addressed`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationWanted {
+    /// The resource.
+    pub resource: ResourceName,
+    /// The caller's name for it.
+    pub operation_id: OperationId,
+    /// The position that it comes under.
+    pub position: Position,
+    /// The incarnation that the caller names.
+    pub incarnation: Option<Incarnation>,
+}
+
+/// The rows that a batch needs. Every set is ordered, which is the canonical order of locking. For each resource the
+/// engine also brings its namespace and its newest lease; for each lease, its resource.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Namespaces.
+    pub namespaces: BTreeSet<Namespace>,
+    /// Resources.
+    pub resources: BTreeSet<ResourceName>,
+    /// Leases by acquisition.
+    pub leases: BTreeSet<(Bucket, [u8; 32])>,
+    /// Leases by the request that made them.
+    pub requests: BTreeSet<(Bucket, RequestKey)>,
+    /// Targets.
+    pub targets: BTreeSet<Address>,
+    /// Operations.
+    pub operations: BTreeSet<OperationWanted>,
+}
+
+impl Wanted {
+    /// What one command needs.
+    #[must_use]
+    pub fn by(command: &Command) -> Self {
+        let mut wanted = Self::default();
+        wanted.add(command);
+        wanted
+    }
+
+    /// Adds what a command needs.
+    pub fn add(&mut self, command: &Command) {
+        match command {
+            Command::Acquire(acquire) => {
+                self.add_resource(&acquire.resource);
+                self.requests.insert((acquire.resource.bucket(), acquire.request_key()));
+            }
+            Command::Renew(renew) => self.add_lease(renew.bucket, renew.acquisition),
+            Command::Release(release) => self.add_lease(release.bucket, release.acquisition),
+            Command::Advance(advance) => self.add_resource(&advance.resource),
+            Command::Write(write) => {
+                for member in &write.members {
+                    self.add_resource(&member.address.resource);
+                    self.targets.insert(member.address.clone());
+                    self.operations.insert(OperationWanted {
+                        resource: member.address.resource.clone(),
+                        operation_id: member.operation_id.clone(),
+                        position: member.claim.position,
+                        incarnation: member.incarnation,
+                    });
+                }
+            }
+        }
+    }
+
+    fn add_resource(&mut self, resource: &ResourceName) {
+        self.namespaces.insert(resource.namespace());
+        self.resources.insert(resource.clone());
+    }
+
+    fn add_lease(&mut self, bucket: Bucket, acquisition: AcquisitionHash) {
+        self.leases.insert((bucket, *acquisition.as_bytes()));
+    }
+}

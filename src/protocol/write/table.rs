@@ -1,0 +1,243 @@
+//! The decision table: the first matching row wins. Each step below is named for its rows.
+
+use crate::domain::counter::Sequence;
+use crate::domain::lease::{AcquisitionTag, LeaseState};
+use crate::domain::operation::{Method, OperationState};
+use crate::domain::policy::{Contract, Issuer, Policy};
+use crate::domain::position::Position;
+use crate::domain::seal::SealVerdict;
+
+use super::super::command::Claim;
+use super::super::incarnation::addressed;
+use super::super::lease::{newest_lease, write_down};
+use super::super::outcome::{Refusal, Verdict};
+use super::super::rows::{Life, Mark, ResourceRow};
+use super::super::{Change, InForce, Inconsistent, Snapshot};
+use super::Case;
+use crate::domain::time::Timestamp;
+
+/// Judges one member. Only a seen expiry is ever added to `changes`.
+pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdict, Inconsistent> {
+    if let Some(verdict) = recorded(case)? {
+        return Ok(verdict);
+    }
+    let refusal = if let Some(refusal) = before_the_lease(case) {
+        Some(refusal)
+    } else {
+        let claim = &case.member.claim;
+        lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?
+            .or_else(|| policy(case))
+            .or_else(|| precondition(case))
+            .or_else(|| nothing_to_delete(case))
+    };
+    Ok(match refusal {
+        Some(refusal) => Verdict::Refuse(refusal),
+        None => Verdict::Admit { replaces: case.snapshot.target(&case.member.address).is_some() },
+    })
+}
+
+/// Rows 6 to 12.
+fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
+    life(case).or_else(|| claim(case.namespace, case.row, &case.member.claim)).or_else(|| fence(case))
+}
+
+/// Rows 1 to 4: what is recorded is answered from the record, whatever position is presented.
+fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
+    let member = case.member;
+    let resource = &member.address.resource;
+    let incarnation = addressed(case.row, member.claim.position, member.incarnation, |position| {
+        case.snapshot.era_at(resource, position)
+    });
+    let Some(incarnation) = incarnation else { return Ok(None) };
+    let key = (resource.clone(), incarnation, member.operation_id.clone());
+    let Some(record) = case.snapshot.operation(&key) else { return Ok(None) };
+    if record.fingerprint != member.fingerprint {
+        return Ok(Some(Verdict::Refuse(Refusal::OperationMismatch)));
+    }
+    Ok(Some(match record.state {
+        OperationState::Intent => Verdict::Refuse(Refusal::OperationInProgress),
+        OperationState::Uncertain => Verdict::Refuse(Refusal::OutcomeUncertain),
+        OperationState::Applied
+        | OperationState::Refused
+        | OperationState::ResolvedApplied
+        | OperationState::ResolvedNotApplied => Verdict::Replay(Box::new(case.replay(record)?)),
+    }))
+}
+
+/// Rows 6 and 7.
+fn life(case: &Case<'_>) -> Option<Refusal> {
+    let (row, member) = (case.row, case.member);
+    if member.incarnation.is_some_and(|named| named != row.incarnation) {
+        return Some(Refusal::IncarnationGone { current: row.incarnation });
+    }
+    match row.life {
+        Life::Active => None,
+        Life::Cancelled => Some(Refusal::Cancelled),
+        Life::Deleted if is_recreation(case) => None,
+        Life::Deleted => Some(Refusal::Deleted { revoked_through: row.revoked_through }),
+    }
+}
+
+/// A PUT or POST on a deleted resource, above everything revoked, that does not name an incarnation: a worker that
+/// only wants to update names one.
+pub(super) fn is_recreation(case: &Case<'_>) -> bool {
+    let brings_content = match case.member.method {
+        Method::Put | Method::Post => true,
+        Method::Delete => false,
+    };
+    let position = case.member.claim.position;
+    let revoked = case.row.revoked_through.is_some_and(|mark| position.is_revoked_through(mark));
+    case.row.life == Life::Deleted && brings_content && !revoked && case.member.incarnation.is_none()
+}
+
+/// Rows 8 to 11: whether the caller may present this position at all.
+pub(in super::super) fn claim(namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+    let epoch = namespace.row.epoch;
+    if let Some(refusal) = sealed(namespace, row, claim) {
+        return Some(refusal);
+    }
+    if claim.position.epoch > epoch {
+        return Some(Refusal::EpochAhead { epoch });
+    }
+    let floor = row.effective_floor(epoch);
+    match namespace.definition().issuer {
+        Issuer::Gateway | Issuer::Trusted { max_jump: None } => None,
+        Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(floor) {
+            Some(jump) if jump > max_jump => Some(Refusal::TokenJump { max_jump }),
+            Some(_) | None => None,
+        },
+        Issuer::Registered => claim.position.is_above(floor).then_some(Refusal::AdvanceForbidden),
+    }
+}
+
+/// Rows 8 and 9. They are shared by every act of an owner.
+pub(in super::super) fn sealed(namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+    match namespace.definition().issuer {
+        Issuer::Trusted { .. } | Issuer::Registered => return None,
+        Issuer::Gateway => {}
+    }
+    match claim.seal {
+        SealVerdict::Missing => return Some(Refusal::SealMissing),
+        SealVerdict::Wrong => return Some(Refusal::SealWrong),
+        SealVerdict::Valid(_) => {}
+    }
+    let known = row.issued.or_higher(Position::start_of(namespace.row.epoch));
+    claim.position.is_above(known).then_some(Refusal::IssuerBehind { issued: row.issued })
+}
+
+/// Row 12.
+fn fence(case: &Case<'_>) -> Option<Refusal> {
+    let claim = &case.member.claim;
+    if !is_stale(case.namespace, case.row, claim.position) {
+        return None;
+    }
+    if may_be_pruned(case) {
+        return Some(Refusal::OperationExpired);
+    }
+    Some(stale(case.namespace, claim))
+}
+
+/// Whether a position is below the floor or revoked.
+pub(in super::super) fn is_stale(namespace: &InForce, row: &ResourceRow, position: Position) -> bool {
+    position.is_below(row.effective_floor(namespace.row.epoch))
+        || row.revoked_through.is_some_and(|mark| position.is_revoked_through(mark))
+}
+
+/// The refusal of a stale position; it knows whether the caller only forgot the epoch.
+pub(in super::super) fn stale(namespace: &InForce, claim: &Claim) -> Refusal {
+    let later_epoch = namespace.row.epoch > crate::domain::counter::Epoch::ZERO;
+    Refusal::StaleToken { bare_in_later_epoch: claim.bare && later_epoch }
+}
+
+/// Whether the record of this operation may have been pruned: then "none" would be a guess.
+fn may_be_pruned(case: &Case<'_>) -> bool {
+    let Some(Mark { position: through, sequence }) = case.row.pruned_through else { return false };
+    let position = case.member.claim.position;
+    position.is_below(through) || (position == through && case.member.sequence <= sequence)
+}
+
+/// Row 13. An expiry that is seen here is written down even when the write is refused.
+pub(in super::super) fn lease_bound(
+    snapshot: &Snapshot,
+    namespace: &InForce,
+    row: &ResourceRow,
+    claim: &Claim,
+    now: Timestamp,
+    changes: &mut Vec<Change>,
+) -> Result<Option<Refusal>, Inconsistent> {
+    match namespace.definition().contract {
+        Contract::Observed | Contract::Immediate => return Ok(None),
+        Contract::LeaseBound => {}
+    }
+    let (SealVerdict::Valid(tag), Some(lease)) = (claim.seal, newest_lease(snapshot, row)?) else {
+        return Ok(Some(Refusal::LeaseNotLive));
+    };
+    let state = lease.state_at(now, row, &namespace.row);
+    if state == LeaseState::Expired {
+        write_down(lease, state, changes);
+    }
+    let own = lease.position == claim.position && lease.acquisition.tag() == tag;
+    Ok((!own || state != LeaseState::Held).then_some(Refusal::LeaseNotLive))
+}
+
+/// Rows 14 to 16: what one generation may still do.
+fn policy(case: &Case<'_>) -> Option<Refusal> {
+    let position = case.member.claim.position;
+    let same = case.row.applied.filter(|applied| applied.position == position);
+    let refusal = match (case.namespace.definition().policy, same) {
+        (Policy::Single, Some(_)) => Some(Refusal::GenerationSpent),
+        (Policy::Single | Policy::Session, None) => None,
+        (Policy::Ordered { gapless }, applied) => {
+            in_order(case.member.sequence, applied.and_then(|mark| mark.sequence), gapless)
+        }
+        (Policy::Session, Some(_)) => {
+            let tagged = case.member.preconditions.if_match.as_ref();
+            (!tagged.is_some_and(crate::domain::precondition::TagList::has_strong_tag))
+                .then_some(Refusal::PreconditionRequired)
+        }
+    };
+    expired_if_pruned(case, refusal)
+}
+
+/// Row 15. Without a predecessor in this generation every sequence is new; gapless counting begins at 1.
+fn in_order(presented: Option<Sequence>, applied: Option<Sequence>, gapless: bool) -> Option<Refusal> {
+    let presented = presented.unwrap_or_default();
+    if applied.is_some_and(|applied| presented <= applied) {
+        return Some(Refusal::SequenceRegressed { applied });
+    }
+    let expected = applied.unwrap_or_default().next().unwrap_or(Sequence::ONE);
+    (gapless && presented > expected).then_some(Refusal::SequenceGap { expected })
+}
+
+/// Row 17.
+fn precondition(case: &Case<'_>) -> Option<Refusal> {
+    let current = case.snapshot.target(&case.member.address).map(|target| target.tag);
+    let failed = !case.member.preconditions.hold(current);
+    expired_if_pruned(case, failed.then_some(Refusal::PreconditionFailed { current }))
+}
+
+/// A refusal by rows 12 to 17 of something that may have been recorded once is not a "none".
+fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusal> {
+    match refusal {
+        Some(_) if may_be_pruned(case) => Some(Refusal::OperationExpired),
+        other => other,
+    }
+}
+
+/// A removal of what never existed changes nothing and is told so.
+fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
+    let exists = match case.member.method {
+        Method::Put | Method::Post => true,
+        Method::Delete if case.member.removes_resource() => case.row.published().is_some(),
+        Method::Delete => case.snapshot.target(&case.member.address).is_some(),
+    };
+    (!exists).then_some(Refusal::NothingToDelete)
+}
+
+/// The acquisition that a sealed token belongs to.
+pub(super) const fn acquisition_of(claim: &Claim) -> Option<AcquisitionTag> {
+    match claim.seal {
+        SealVerdict::Valid(tag) => Some(tag),
+        SealVerdict::Missing | SealVerdict::Wrong => None,
+    }
+}
