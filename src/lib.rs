@@ -1,3 +1,5 @@
 //! fencegate: an HTTP fencing gateway.
 pub mod domain;
+pub mod ledger;
+pub mod limits;
 pub mod protocol;
