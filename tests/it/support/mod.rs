@@ -1,0 +1,5 @@
+//! What tests stand on.
+
+pub mod clock;
+pub mod commands;
+pub mod engines;
