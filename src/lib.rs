@@ -1,4 +1,6 @@
 //! fencegate: an HTTP fencing gateway.
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod limits;
