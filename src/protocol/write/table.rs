@@ -25,7 +25,8 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
         Some(refusal)
     } else {
         let claim = &case.member.claim;
-        lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?
+        let bound = lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?;
+        expired_if_pruned(case, bound)
             .or_else(|| policy(case))
             .or_else(|| precondition(case))
             .or_else(|| nothing_to_delete(case))
