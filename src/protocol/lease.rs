@@ -187,7 +187,7 @@ pub(super) fn newest_lease<'a>(
 }
 
 /// Ends a lease that nobody has ended yet. A released one stays released, always.
-pub(super) fn close(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
+fn close(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
     match lease.state {
         LeaseState::Held | LeaseState::Expired => write_down(lease, state, changes),
         LeaseState::Released | LeaseState::Superseded => {}
