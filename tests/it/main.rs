@@ -1,1 +1,6 @@
 //! The one test binary.
+
+#[cfg(test)]
+mod decision;
+#[cfg(test)]
+mod support;

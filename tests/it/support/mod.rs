@@ -1,0 +1,5 @@
+//! What several tests share.
+
+pub(crate) mod code;
+pub(crate) mod draft;
+pub(crate) mod world;
