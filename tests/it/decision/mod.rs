@@ -12,4 +12,5 @@ mod pruned;
 mod replay;
 mod rows;
 mod scene;
+mod spoilers;
 mod unchanged;

@@ -1,6 +1,7 @@
 //! The first matching row wins: a write that matches two rows is answered by the earlier one.
 
-use super::scene::{Scene, Spoiler, definitions, spoilers};
+use super::scene::{Scene, definitions};
+use super::spoilers::{Spoiler, spoilers};
 use crate::support::code::word;
 
 /// Whether a scene can match both rows at once.

@@ -5,7 +5,8 @@ use fencegate::domain::operation::OperationState;
 use fencegate::protocol::Refusal;
 use fencegate::protocol::rows::Mark;
 
-use super::scene::{Scene, definitions, is_ordered, spoilers};
+use super::scene::{Scene, definitions, is_ordered};
+use super::spoilers::spoilers;
 use crate::support::code::{Code, word};
 use crate::support::world::at;
 

@@ -4,7 +4,8 @@ use fencegate::domain::policy::{Definition, Issuer};
 use fencegate::protocol::outcome::Verdict;
 use fencegate::protocol::{Outcome, Refusal};
 
-use super::scene::{BELOW, MAX_JUMP, OURS, Scene, definitions, is_gateway, is_ordered, spoilers};
+use super::scene::{MAX_JUMP, OURS, Scene, definitions, is_gateway, is_ordered};
+use super::spoilers::{BELOW, spoilers};
 use crate::support::code::{Code, word};
 use crate::support::draft::put;
 use crate::support::world::{World, at, name, token};

@@ -3,7 +3,8 @@
 use fencegate::domain::lease::LeaseState;
 use fencegate::protocol::{Change, Outcome, Snapshot};
 
-use super::scene::{PATH, RESOURCE, Scene, definitions, spoilers};
+use super::scene::{PATH, RESOURCE, Scene, definitions};
+use super::spoilers::spoilers;
 use crate::support::code::{Code, word, words};
 use crate::support::draft::put;
 use crate::support::world::{World, acquire, acquire_by, name};
