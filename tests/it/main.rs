@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod naive;
+#[cfg(test)]
 mod support;
