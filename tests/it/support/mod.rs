@@ -1,5 +1,10 @@
-//! What tests stand on.
+//! What several tests share.
 
-pub mod clock;
-pub mod commands;
-pub mod engines;
+pub(crate) mod client;
+pub(crate) mod clock;
+pub(crate) mod code;
+pub(crate) mod commands;
+pub(crate) mod draft;
+pub(crate) mod engines;
+pub(crate) mod gateway;
+pub(crate) mod world;
