@@ -81,7 +81,9 @@ pub async fn run(
         draining: shutdown.clone(),
     };
     server::serve(listener, http::router(door), shutdown).await;
-    committer.await.context("the committer ended badly; look the last operations up before you trust them")?;
+    committer
+        .await
+        .context("the committer ended badly; look the last operations up before you trust them")?;
     info!("stopped; every answered command is durable");
     Ok(())
 }
@@ -100,7 +102,11 @@ fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
         warn!("ended by a second signal; operations without an answer may have been applied");
-        #[expect(clippy::exit, clippy::disallowed_methods, reason = "the operator asked twice; what was answered is durable")]
+        #[expect(
+            clippy::exit,
+            clippy::disallowed_methods,
+            reason = "the operator asked twice; what was answered is durable"
+        )]
         std::process::exit(130);
     });
     Ok(())
@@ -199,7 +205,10 @@ pub struct MigrationState {
 ///
 /// # Errors
 /// When the database cannot be used, for example because a gateway has it open.
-pub fn migrate(config: &Config, mode: MigrateMode) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
+pub fn migrate(
+    config: &Config,
+    mode: MigrateMode,
+) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
     let database = config.database.clone();
     async move {
         match database {

@@ -59,7 +59,9 @@ fn read(path: &Path) -> anyhow::Result<Option<Zeroizing<String>>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot open seal key file {}", path.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot open seal key file {}", path.display()));
+        }
     };
     let metadata = file.metadata().with_context(|| format!("cannot look at {}", path.display()))?;
     let mode = metadata.permissions().mode() & 0o777;
@@ -111,11 +113,11 @@ mod tests {
     fn a_made_key_is_0600_and_reads_back_as_itself() {
         let folder = tempfile::tempdir().unwrap();
         let source = KeySource::File(folder.path().join("seal.key"));
-        let made = keyring(&source, &[], &OsEntropy).unwrap();
+        let key = keyring(&source, &[], &OsEntropy).unwrap();
         let mode = fs::metadata(folder.path().join("seal.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let again = keyring(&source, &[], &OsEntropy).unwrap();
-        assert_eq!(made.active().fingerprint(), again.active().fingerprint());
+        assert_eq!(key.active().fingerprint(), again.active().fingerprint());
     }
 
     #[test]

@@ -53,7 +53,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: Cance
     drop(router);
     info!(open = CONNECTIONS.saturating_sub(connections.available_permits()), "draining");
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
-        warn!("requests were still under way after the drain time; their operations are decided all the same");
+        warn!(
+            "requests were still under way after the drain time; their operations are decided all the same"
+        );
     }
 }
 

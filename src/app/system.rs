@@ -14,14 +14,20 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock whose monotonic side begins now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else takes as an argument")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that everybody else takes as an argument"
+    )]
     pub fn started() -> Self {
         Self { started: Instant::now() }
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else takes as an argument")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that everybody else takes as an argument"
+    )]
     fn wall(&self) -> Timestamp {
         // A wall clock before 1970 is read as 1970; the effective time never goes back because of it.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -38,7 +44,10 @@ impl Clock for SystemClock {
 pub struct OsEntropy;
 
 impl Entropy for OsEntropy {
-    #[expect(clippy::disallowed_methods, reason = "this is the entropy that everybody else takes as an argument")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the entropy that everybody else takes as an argument"
+    )]
     fn draw(&self) -> Result<[u8; 16], EntropyFailed> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| EntropyFailed(error.to_string()))?;

@@ -148,8 +148,9 @@ fn is_recent(version: &str) -> bool {
 }
 
 /// Applies what is missing. A schema of a newer version is refused: this program does not know what it means.
+/// `run_direct` is what `run` calls; through `run` the compiler cannot see that our future may change threads.
 pub(super) async fn migrate(migrator: &Migrator, connection: &mut SqliteConnection) -> Result<(), OpenError> {
-    match migrator.run(&mut *connection).await {
+    match migrator.run_direct(None, connection, false).await {
         Ok(()) => Ok(()),
         Err(MigrateError::VersionMissing(found)) => {
             let known = migrator.iter().map(|one| one.version).max().unwrap_or_default();

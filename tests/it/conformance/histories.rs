@@ -52,7 +52,7 @@ fn next(dice: &mut Dice, memory: &mut Memory, ledger: &Ledger, step: u128) -> Co
             let holder = if dice.roll(10) == 0 { "somebody else" } else { "worker" };
             // Now and then a request comes again.
             if !memory.requests.is_empty() && dice.roll(5) == 0 {
-                let (name, request) = dice.pick(&memory.requests).clone();
+                let (name, request) = *dice.pick(&memory.requests);
                 return acquire(name, holder, request);
             }
             let name = *dice.pick(&[
@@ -69,7 +69,10 @@ fn next(dice: &mut Dice, memory: &mut Memory, ledger: &Ledger, step: u128) -> Co
         }
         2 if !memory.grants.is_empty() => renew(&dice.pick(&memory.grants).1),
         3 if !memory.grants.is_empty() => release(&dice.pick(&memory.grants).1),
-        4 => advance(ledger, *dice.pick(&["trusted/a", "registered/a"]), &(1 + dice.roll(20)).to_string()),
+        4 => {
+            let name = if dice.roll(2) == 0 { "trusted/a" } else { "registered/a" };
+            advance(ledger, name, &(1 + dice.roll(20)).to_string())
+        }
         5 if !memory.drafts.is_empty() => {
             let mut again = dice.pick(&memory.drafts).clone();
             if dice.roll(4) == 0 {
@@ -90,7 +93,12 @@ fn write(dice: &mut Dice, memory: &mut Memory, step: u128) -> Draft {
         (1 + dice.roll(30)).to_string()
     } else {
         // The newest grant most of the time, an older one sometimes.
-        let back = usize::try_from(if dice.roll(4) == 0 { dice.roll(mine.len() as u64) } else { 0 }).unwrap();
+        let back = usize::try_from(if dice.roll(4) == 0 {
+            dice.roll(u64::try_from(mine.len()).unwrap())
+        } else {
+            0
+        })
+        .unwrap();
         mine[mine.len() - 1 - back].fencing_token.0.clone()
     };
     let mut draft = Draft::put(name, &token, &format!("op-{step}"), &format!("body {step}"));

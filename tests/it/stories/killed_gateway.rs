@@ -51,7 +51,8 @@ async fn one_life(
             Some(token) => token.clone(),
             None => {
                 let id = uuid::Uuid::from_u128(name.bytes().fold(1, |sum, byte| sum * 31 + u128::from(byte)));
-                let body = serde_json::json!({"resource": name, "request_id": id, "ttl_ms": 3_600_000});
+                let body =
+                    serde_json::json!({"resource": name, "request_id": id.to_string(), "ttl_ms": 3_600_000});
                 let answer = client.request(reqwest::Method::POST, "/v1/leases").json(&body).send().await?;
                 let lease: serde_json::Value = answer.json().await?;
                 token.insert(lease["fencing_token"].as_str().expect("a lease").to_owned()).clone()

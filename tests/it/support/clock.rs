@@ -7,28 +7,28 @@ use fencegate::domain::entropy::{Entropy, EntropyFailed};
 use fencegate::domain::time::{Clock, Timestamp};
 
 /// Where every test begins: 2026-09-13T08:00:00Z.
-pub const START_MS: i64 = 1_789_286_400_000;
+pub(crate) const START_MS: i64 = 1_789_286_400_000;
 
 /// Wall and monotonic time, moved together or apart.
 #[derive(Debug)]
-pub struct ManualClock {
+pub(crate) struct ManualClock {
     wall_ms: AtomicI64,
     monotonic_ms: AtomicU64,
 }
 
 impl ManualClock {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { wall_ms: AtomicI64::new(START_MS), monotonic_ms: AtomicU64::new(0) }
     }
 
     /// Time goes on, as it does.
-    pub fn advance(&self, ms: u64) {
+    pub(crate) fn advance(&self, ms: u64) {
         self.wall_ms.fetch_add(i64::try_from(ms).unwrap(), Ordering::SeqCst);
         self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     /// Somebody sets the wall clock.
-    pub fn jump_wall(&self, ms: i64) {
+    pub(crate) fn jump_wall(&self, ms: i64) {
         self.wall_ms.fetch_add(ms, Ordering::SeqCst);
     }
 }
@@ -45,7 +45,7 @@ impl Clock for ManualClock {
 
 /// Counts up: every draw differs, and every run draws the same.
 #[derive(Debug, Default)]
-pub struct CountingEntropy(AtomicU64);
+pub(crate) struct CountingEntropy(AtomicU64);
 
 impl Entropy for CountingEntropy {
     fn draw(&self) -> Result<[u8; 16], EntropyFailed> {

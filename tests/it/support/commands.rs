@@ -13,16 +13,16 @@ use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Wri
 use fencegate::protocol::outcome::{Grant, Outcome, Refusal, Written};
 use uuid::Uuid;
 
-pub fn resource(name: &str) -> ResourceName {
+pub(crate) fn resource(name: &str) -> ResourceName {
     ResourceName::parse(name).unwrap()
 }
 
-pub fn address(name: &str, scope: u16) -> Address {
+pub(crate) fn address(name: &str, scope: u16) -> Address {
     Path::parse(name).unwrap().split(scope).unwrap()
 }
 
 /// An acquire whose request id and nonce come from one number.
-pub fn acquire(name: &str, holder: &str, request: u128) -> Command {
+pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
     Command::Acquire(Acquire {
         resource: resource(name),
         holder: Some(fencegate::domain::lease::Holder::parse(holder).unwrap()),
@@ -33,19 +33,19 @@ pub fn acquire(name: &str, holder: &str, request: u128) -> Command {
     })
 }
 
-pub fn renew(grant: &Grant) -> Command {
+pub(crate) fn renew(grant: &Grant) -> Command {
     let (bucket, acquisition) = (grant.acquisition_id.bucket(), grant.acquisition_id.hash());
     Command::Renew(Renew { bucket, acquisition, ttl_ms: None })
 }
 
-pub fn release(grant: &Grant) -> Command {
+pub(crate) fn release(grant: &Grant) -> Command {
     Command::Release(Release {
         bucket: grant.acquisition_id.bucket(),
         acquisition: grant.acquisition_id.hash(),
     })
 }
 
-pub fn advance(ledger: &Ledger, name: &str, token: &str) -> Command {
+pub(crate) fn advance(ledger: &Ledger, name: &str, token: &str) -> Command {
     let resource = resource(name);
     let claim = ledger.claim(&resource, &PresentedToken::parse(token).unwrap());
     Command::Advance(Advance { resource, claim, reason: "a test".to_owned() })
@@ -53,21 +53,21 @@ pub fn advance(ledger: &Ledger, name: &str, token: &str) -> Command {
 
 /// A write in the making.
 #[derive(Clone)]
-pub struct Draft {
-    pub name: String,
-    pub scope: u16,
-    pub token: String,
-    pub id: String,
-    pub method: Method,
-    pub body: Vec<u8>,
-    pub sequence: Option<u64>,
-    pub incarnation: Option<u64>,
-    pub if_match: Option<String>,
-    pub if_none_match: Option<String>,
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) scope: u16,
+    pub(crate) token: String,
+    pub(crate) id: String,
+    pub(crate) method: Method,
+    pub(crate) body: Vec<u8>,
+    pub(crate) sequence: Option<u64>,
+    pub(crate) incarnation: Option<u64>,
+    pub(crate) if_match: Option<String>,
+    pub(crate) if_none_match: Option<String>,
 }
 
 impl Draft {
-    pub fn put(name: &str, token: &str, id: &str, body: &str) -> Self {
+    pub(crate) fn put(name: &str, token: &str, id: &str, body: &str) -> Self {
         Self {
             name: name.to_owned(),
             scope: 0,
@@ -82,11 +82,7 @@ impl Draft {
         }
     }
 
-    pub fn delete(name: &str, token: &str, id: &str) -> Self {
-        Self { method: Method::Delete, ..Self::put(name, token, id, "") }
-    }
-
-    pub fn member(&self, ledger: &Ledger) -> Member {
+    pub(crate) fn member(&self, ledger: &Ledger) -> Member {
         let address = address(&self.name, self.scope);
         let document = (self.method != Method::Delete).then(|| Document {
             content_type: Some(ContentType::parse("text/plain").unwrap()),
@@ -113,26 +109,26 @@ impl Draft {
         }
     }
 
-    pub fn command(&self, ledger: &Ledger) -> Command {
+    pub(crate) fn command(&self, ledger: &Ledger) -> Command {
         Command::Write(Write::new(vec![self.member(ledger)], false).unwrap())
     }
 }
 
-pub async fn granted(ledger: &Ledger, command: Command) -> Grant {
+pub(crate) async fn granted(ledger: &Ledger, command: Command) -> Grant {
     match ledger.submit(command).await.unwrap() {
         Outcome::Granted(grant) => *grant,
         other => panic!("no lease was granted: {other:?}"),
     }
 }
 
-pub async fn written(ledger: &Ledger, draft: &Draft) -> Written {
+pub(crate) async fn written(ledger: &Ledger, draft: &Draft) -> Written {
     match ledger.submit(draft.command(ledger)).await.unwrap() {
         Outcome::Written(mut members) => members.remove(0),
         other => panic!("nothing was written: {other:?}"),
     }
 }
 
-pub async fn refused(ledger: &Ledger, command: Command) -> Refusal {
+pub(crate) async fn refused(ledger: &Ledger, command: Command) -> Refusal {
     let outcome = ledger.submit(command).await.unwrap();
     outcome.refusal().cloned().unwrap_or_else(|| panic!("it was not refused: {outcome:?}"))
 }

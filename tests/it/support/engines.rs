@@ -1,6 +1,5 @@
 //! The same ledger over each engine.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
@@ -18,27 +17,27 @@ use super::clock::ManualClock;
 
 /// The engines that must all behave alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Memory,
     Sqlite,
 }
 
-pub const ALL: [Kind; 2] = [Kind::Memory, Kind::Sqlite];
+pub(crate) const ALL: [Kind; 2] = [Kind::Memory, Kind::Sqlite];
 
 /// One id for all, so that seals are the same everywhere.
-pub const DATABASE: Uuid = Uuid::from_u128(0xfe9c_e6a7_e000_4000_8000_0000_0000_0001);
+pub(crate) const DATABASE: Uuid = Uuid::from_u128(0xfe9c_e6a7_e000_4000_8000_0000_0000_0001);
 
 /// A ledger that runs, with what it stands on.
-pub struct Running {
-    pub ledger: Ledger,
-    pub clock: Arc<ManualClock>,
+pub(crate) struct Running {
+    pub(crate) ledger: Ledger,
+    pub(crate) clock: Arc<ManualClock>,
     committer: JoinHandle<()>,
     kind: Kind,
     folder: Option<TempDir>,
 }
 
 impl Running {
-    pub async fn start(kind: Kind) -> Self {
+    pub(crate) async fn start(kind: Kind) -> Self {
         let folder = (kind == Kind::Sqlite).then(|| tempfile::tempdir().unwrap());
         Self::over(kind, folder, Arc::new(ManualClock::new())).await
     }
@@ -63,27 +62,22 @@ impl Running {
         Self { ledger, clock, committer, kind, folder }
     }
 
-    /// Where the database stands, for engines that have a file.
-    pub fn file(&self) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.path().join("ledger.db"))
-    }
-
     /// Stops in good order: every clone of the ledger must be gone.
-    pub async fn stop(self) -> Option<TempDir> {
+    pub(crate) async fn stop(self) -> Option<TempDir> {
         drop(self.ledger);
         self.committer.await.unwrap();
         self.folder
     }
 
     /// Stops and opens the same database again, under a clock that goes on.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let (kind, clock) = (self.kind, self.clock.clone());
         let folder = self.stop().await;
         Self::over(kind, folder, clock).await
     }
 }
 
-pub fn keyring() -> Keyring {
+pub(crate) fn keyring() -> Keyring {
     Keyring::of(SealKey::new([7; 4], Zeroizing::new([9; 32])))
 }
 
@@ -97,7 +91,7 @@ fn render(receipt: &Receipt) -> Vec<u8> {
 }
 
 /// One namespace per policy, contract and issuer that the histories use.
-pub fn namespaces() -> Namespaces {
+pub(crate) fn namespaces() -> Namespaces {
     let define = |name: &str, policy, contract, issuer, scope| {
         let definition = Definition { policy, contract, issuer, store: Store::Document, scope };
         definition.check().unwrap();
@@ -113,12 +107,4 @@ pub fn namespaces() -> Namespaces {
         define("registered", Policy::Single, Contract::Immediate, Issuer::Registered, 0),
     ];
     Namespaces::new(named.into_iter().collect(), None)
-}
-
-/// Opens a database file with another process's eyes: through a second gateway after the first is gone.
-pub async fn reopen(path: &Path) -> (Ledger, JoinHandle<()>) {
-    let clock = Arc::new(ManualClock::new());
-    let database = sqlite::Database::open(path, Uuid::nil(), clock).await.unwrap();
-    let (engine, reader, identity) = database.start().await.unwrap();
-    Ledger::start(engine, Arc::new(reader), setting(identity))
 }

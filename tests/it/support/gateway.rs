@@ -17,9 +17,9 @@ use super::client::Client;
 use super::clock::{CountingEntropy, ManualClock};
 
 /// A gateway of this process, started as in production.
-pub struct Gateway {
-    pub client: Client,
-    pub clock: Arc<ManualClock>,
+pub(crate) struct Gateway {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<ManualClock>,
     namespaces: Namespaces,
     folder: Arc<TempDir>,
     entropy: Arc<CountingEntropy>,
@@ -29,12 +29,12 @@ pub struct Gateway {
 
 impl Gateway {
     /// With the default rules for every namespace.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(Namespaces::default()).await
     }
 
     /// With these namespaces.
-    pub async fn with(namespaces: Namespaces) -> Self {
+    pub(crate) async fn with(namespaces: Namespaces) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         Self::over(namespaces, folder, Arc::new(ManualClock::new()), Arc::default()).await
     }
@@ -62,34 +62,30 @@ impl Gateway {
     }
 
     /// Stops in good order.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         drop(self.client);
         self.task.await.unwrap().unwrap();
     }
 
     /// Stops and starts again over the same database, with a client of its own.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let (namespaces, folder, clock) = (self.namespaces.clone(), self.folder.clone(), self.clock.clone());
         let entropy = self.entropy.clone();
         self.stop().await;
         Self::over(namespaces, folder, clock, entropy).await
     }
-
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
 }
 
 /// A gateway in a process of its own, ended by its process id.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
-    pub base: String,
+    pub(crate) base: String,
 }
 
 impl Process {
     /// Starts `fencegate serve` in a folder and waits until it listens.
-    pub fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path) -> Self {
         let mut child = command(folder)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
@@ -112,18 +108,18 @@ impl Process {
         Self { child, base }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::to(self.base.clone())
     }
 
     /// kill -9, and wait until the process is gone.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// TERM; gives the exit code.
-    pub fn terminate(mut self) -> Option<i32> {
+    pub(crate) fn terminate(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
@@ -139,7 +135,7 @@ impl Drop for Process {
 }
 
 /// The binary, in a folder, without anybody's settings.
-pub fn command(folder: &Path) -> Command {
+pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(binary());
     command.current_dir(folder);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
@@ -148,6 +144,6 @@ pub fn command(folder: &Path) -> Command {
     command
 }
 
-pub fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_fencegate"))
 }
