@@ -85,3 +85,7 @@ pub const OFFLOAD_BYTES: usize = 512 * 1_024;
 
 /// The longest that `Prefer: wait` can ask for, in seconds.
 pub const WAIT_SECONDS: u64 = 30;
+
+/// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
+/// length in memory.
+pub const JSON_VALUES: usize = 8_192;
