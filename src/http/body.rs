@@ -70,18 +70,14 @@ impl Payload {
         let memory = reserve(memory, expected.saturating_mul(allowance.copies))?;
         let Some(body) = &mut self.body else { return Ok(Held { bytes: Bytes::new(), memory }) };
         let reading = collect(body, self.length, allowance);
-        let bytes = match tokio::time::timeout(patience, reading).await {
-            Ok(read) => read?,
-            Err(_) => {
-                // Whoever sends this slowly is not read on.
-                self.body = None;
-                let detail = format!(
-                    "the body did not arrive within {} s; send the request again",
-                    patience.as_secs()
-                );
-                return Err(Problem::new(Code::RequestTimeout, detail));
-            }
+        let Ok(read) = tokio::time::timeout(patience, reading).await else {
+            // Whoever sends this slowly is not read on.
+            self.body = None;
+            let seconds = patience.as_secs();
+            let detail = format!("the body did not arrive within {seconds} s; send the request again");
+            return Err(Problem::new(Code::RequestTimeout, detail));
         };
+        let bytes = read?;
         self.body = None;
         Ok(Held { bytes, memory })
     }
@@ -201,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_are_put_together_and_the_limit_is_the_last_byte_allowed() {
-        let long = Duration::from_secs(60);
+        let long = Duration::from_mins(1);
         assert_eq!(read(pieces(&["ab", "", "cd", "e"], false), 5, long).await, Ok(Bytes::from("abcde")));
         assert_eq!(read(pieces(&["ab", "cd", "ef"], true), 5, long).await, Err(Code::BodyTooLarge));
         assert_eq!(read(Body::empty(), 0, long).await, Ok(Bytes::new()));
@@ -218,7 +214,7 @@ mod tests {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("6"));
         let memory = Arc::new(Semaphore::new(0));
         let mut payload = Payload::new(&headers, pieces(&[], true));
-        let answer = payload.read(&allowance(5), &memory, Duration::from_secs(60)).await;
+        let answer = payload.read(&allowance(5), &memory, Duration::from_mins(1)).await;
         assert_eq!(answer.unwrap_err().code(), Code::BodyTooLarge);
     }
 
@@ -226,7 +222,7 @@ mod tests {
     async fn without_memory_nothing_is_read() {
         let memory = Arc::new(Semaphore::new(1));
         let mut payload = Payload::new(&HeaderMap::new(), pieces(&[], true));
-        let answer = payload.read(&allowance(1_025), &memory, Duration::from_secs(60)).await;
+        let answer = payload.read(&allowance(1_025), &memory, Duration::from_mins(1)).await;
         assert_eq!(answer.unwrap_err().code(), Code::Overloaded);
     }
 }

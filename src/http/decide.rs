@@ -56,7 +56,7 @@ impl Hall {
             Err(_) => Problem::fault(),
         };
         Err(match resource {
-            Some(resource) => problem.about(resource),
+            Some(resource) => problem.about(&resource),
             None => problem,
         })
     }

@@ -75,23 +75,21 @@ pages! {
 }
 
 /// `GET /openapi.yaml`.
-pub(super) async fn openapi(_: Asked<'_>) -> Result<Response, Problem> {
-    Ok(([(CONTENT_TYPE, YAML)], Body::from(OPENAPI)).into_response())
+pub(super) fn openapi() -> Response {
+    ([(CONTENT_TYPE, YAML)], Body::from(OPENAPI)).into_response()
 }
 
 /// `GET /docs/errors/{code}`: where the `type` of a problem leads.
-pub(super) async fn error_page(asked: Asked<'_>) -> Result<Response, Problem> {
+pub(super) fn error_page(asked: &Asked<'_>) -> Result<Response, Problem> {
     let word = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
-    match PAGES.iter().find(|(code, _)| *code == word) {
-        Some((_, page)) => Ok(([(CONTENT_TYPE, MARKDOWN)], Body::from(*page)).into_response()),
-        None => {
-            let advice = match nearest(word, PAGES.iter().map(|(code, _)| *code)) {
-                Some(code) => format!("the nearest is {code:?}"),
-                None => "/openapi.yaml lists them all".to_owned(),
-            };
-            Err(Problem::new(Code::NotFound, format!("there is no error code {word:?}; {advice}")))
-        }
-    }
+    let Some((_, page)) = PAGES.iter().find(|(code, _)| *code == word) else {
+        let advice = match nearest(word, PAGES.iter().map(|(code, _)| *code)) {
+            Some(code) => format!("the nearest is {code:?}"),
+            None => "/openapi.yaml lists them all".to_owned(),
+        };
+        return Err(Problem::new(Code::NotFound, format!("there is no error code {word:?}; {advice}")));
+    };
+    Ok(([(CONTENT_TYPE, MARKDOWN)], Body::from(*page)).into_response())
 }
 
 #[cfg(test)]

@@ -25,18 +25,18 @@ impl Object {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Err(unreadable("the body is empty; send a JSON object"));
         }
-        match strict(body).map_err(|error| unreadable(format!("the body is not valid JSON: {error}")))? {
-            Value::Object(fields) => Ok(Self { fields, within: String::new() }),
-            other => Err(unreadable(format!("the body is {}; send a JSON object", kind(&other)))),
-        }
+        let value =
+            strict(body).map_err(|error| unreadable(format!("the body is not valid JSON: {error}")))?;
+        fields_of(value)
+            .map(|fields| Self { fields, within: String::new() })
+            .map_err(|found| unreadable(format!("the body is {found}; send a JSON object")))
     }
 
     /// An object inside another, at the place that messages name.
     pub(super) fn within(value: Value, place: &str) -> Result<Self, Problem> {
-        match value {
-            Value::Object(fields) => Ok(Self { fields, within: format!("{place}.") }),
-            other => Err(invalid(place, &format!("it is {}; send an object", kind(&other)))),
-        }
+        fields_of(value)
+            .map(|fields| Self { fields, within: format!("{place}.") })
+            .map_err(|found| invalid(place, &format!("it is {found}; send an object")))
     }
 
     /// Refuses every field but these.
@@ -112,6 +112,11 @@ pub(super) fn invalid(field: &str, reason: &str) -> Problem {
 /// A body that cannot be read.
 pub(super) fn unreadable(detail: impl Into<String>) -> Problem {
     Problem::new(Code::InvalidBody, detail)
+}
+
+/// The fields of an object, or what it is instead.
+fn fields_of(value: Value) -> Result<Map<String, Value>, &'static str> {
+    if let Value::Object(fields) = value { Ok(fields) } else { Err(kind(&value)) }
 }
 
 /// `30000.0` is a whole number in JSON too.

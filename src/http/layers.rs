@@ -30,6 +30,7 @@ const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'non
 struct RequestId(Uuid);
 
 /// A panic is a fault of ours: loud in the log, and nothing of it in the answer.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<&str>().copied();
     let reason = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -42,6 +42,7 @@ enum IssuerJson {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire, and units come last")]
 struct TtlJson {
     ttl_ms: u64,
     min_ttl_ms: u64,

@@ -81,17 +81,15 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let resource = place.address.resource;
     let (name, wanted) = (resource.clone(), id.clone());
     let found = asked.hall.read(move |reader| reader.operation(name, wanted, incarnation)).await;
-    match found.map_err(|problem| problem.about(&resource))? {
-        Some(record) => Ok(wire::json(StatusCode::OK, &operation(&record))),
-        None => {
-            let lived = incarnation.map(|number| format!(" in incarnation {number}")).unwrap_or_default();
-            let detail = format!(
-                "no operation {id} is recorded for {resource}{lived}; a request that was refused is not recorded, and its \
-                 operation id may be used again"
-            );
-            Err(Problem::new(Code::NotFound, detail).about(resource))
-        }
-    }
+    let Some(record) = found.map_err(|problem| problem.about(&resource))? else {
+        let lived = incarnation.map(|number| format!(" in incarnation {number}")).unwrap_or_default();
+        let detail = format!(
+            "no operation {id} is recorded for {resource}{lived}; a request that was refused is not recorded, and its \
+             operation id may be used again"
+        );
+        return Err(Problem::new(Code::NotFound, detail).about(&resource));
+    };
+    Ok(wire::json(StatusCode::OK, &operation(&record)))
 }
 
 /// The resource that the query names; a target's name leads to its resource.

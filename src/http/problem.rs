@@ -128,7 +128,7 @@ impl Problem {
 
     /// Names the resource, unless it is named already.
     #[must_use]
-    pub(super) fn about(mut self, resource: impl ToString) -> Self {
+    pub(super) fn about(mut self, resource: &(impl std::fmt::Display + ?Sized)) -> Self {
         self.more.resource.get_or_insert_with(|| resource.to_string());
         self
     }

@@ -100,13 +100,11 @@ pub(super) async fn shown(hall: &Hall, place: &Place) -> Result<Response, Proble
     let name = resource.clone();
     let found =
         hall.read(move |reader| reader.resource(name)).await.map_err(|problem| problem.about(resource))?;
-    match found {
-        Some(found) => Ok(wire::json(StatusCode::OK, &whole(&found))),
-        None => {
-            let detail = format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
-            Err(Problem::new(Code::NotFound, detail).about(resource))
-        }
-    }
+    let Some(found) = found else {
+        let detail = format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
+        return Err(Problem::new(Code::NotFound, detail).about(resource));
+    };
+    Ok(wire::json(StatusCode::OK, &whole(&found)))
 }
 
 /// Refuses to read by a definition that is not the recorded one.

@@ -149,7 +149,7 @@ fn member(value: Value, place_of: &str, ledger: &Ledger) -> Result<Member, Probl
     let method = method(&mut object)?;
     let draft = draft(&mut object, method, &ledger.setting().namespaces)?;
     let resource = draft.place.address.resource.clone();
-    draft.complete(ledger, WORDS).map_err(|problem| problem.within(&within).about(resource))
+    draft.complete(ledger, WORDS).map_err(|problem| problem.within(&within).about(&resource))
 }
 
 fn method(object: &mut Object) -> Result<Method, Problem> {
