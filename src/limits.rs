@@ -67,6 +67,49 @@ pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 /// What a caller is told to wait when the gateway is overloaded, draining or without its database.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Largest configuration file, in bytes: thousands of namespaces fit; a file given by mistake does not.
+pub const CONFIG_BYTES: u64 = 1_048_576;
+
+/// Mistakes of a configuration that are listed; the number of the others is told.
+pub const MISTAKES_SHOWN: usize = 100;
+
+/// How often a configuration is read again without its broken lines, so that the mistakes behind them are told too.
+pub const SYNTAX_PASSES: usize = 20;
+
+/// Shortest ttl that a namespace may be configured with, in milliseconds.
+pub const TTL_MS_LEAST: u64 = 1;
+
+/// Longest ttl that a namespace may be configured with, in milliseconds: one day. A lease that nobody can outlive
+/// keeps a dead owner's work from being taken over.
+pub const TTL_MS_GREATEST: u64 = 86_400_000;
+
+/// Largest scope of a namespace: more segments than that do not fit into the longest name in practice.
+pub const SCOPE_GREATEST: u16 = 64;
+
+/// How long a client command waits for a connection.
+pub const CLIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client command waits for a whole answer: above the gateway's own [`BODY_TIMEOUT`].
+pub const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Largest JSON answer that a client command reads, in bytes: a full page of the longest names stays below it.
+pub const CLIENT_ANSWER_BYTES: usize = 8 * 1_048_576;
+
+/// Ports that `demo` tries for its gateway: another process may take a free port between the look and the bind.
+pub const DEMO_STARTS: u32 = 3;
+
+/// How long one step of `demo` may take on a busy machine before it counts as failed.
+pub const DEMO_STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two looks of `demo` at something that is about to change.
+pub const DEMO_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest line that `demo` reads from one of its workers, in bytes.
+pub const DEMO_LINE_BYTES: u64 = 65_536;
+
+/// How much of its gateway's log `demo` shows when the gateway does not start, in bytes.
+pub const DEMO_LOG_BYTES: usize = 4_096;
+
 /// What a caller is told to wait when a person has to act first: often enough to notice, too seldom to be a burden.
 pub const RETRY_AFTER_A_PERSON: Duration = Duration::from_secs(30);
 

@@ -8,12 +8,13 @@ use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::resource::Address;
-use crate::domain::time::{Clock, EffectiveTime, Timestamp};
+use crate::domain::time::{Clock, Timestamp};
 use crate::protocol::rows::NamespaceRow;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::changeset::{ChangeSet, TargetChange};
 use super::engine::{CommitOutcome, Engine, EngineError, Identity, Loaded};
+use super::time::SharedTime;
 
 mod reader;
 
@@ -30,8 +31,7 @@ struct World {
 /// Rows and clock, shared by the engine and its readers.
 struct Shared {
     world: Mutex<World>,
-    time: Mutex<EffectiveTime>,
-    clock: Arc<dyn Clock>,
+    time: SharedTime,
 }
 
 impl Shared {
@@ -40,7 +40,7 @@ impl Shared {
     }
 
     fn now(&self) -> Timestamp {
-        self.time.lock().unwrap_or_else(PoisonError::into_inner).read(self.clock.as_ref())
+        self.time.now()
     }
 }
 
@@ -53,8 +53,8 @@ pub struct MemoryEngine {
 /// An empty database in memory, with its reader.
 #[must_use]
 pub fn open(database: Uuid, clock: Arc<dyn Clock>) -> (MemoryEngine, MemoryReader, Identity) {
-    let time = EffectiveTime::starting_at(Timestamp::default(), clock.as_ref());
-    let shared = Arc::new(Shared { world: Mutex::default(), time: Mutex::new(time), clock });
+    let time = SharedTime::starting_at(Timestamp::default(), clock);
+    let shared = Arc::new(Shared { world: Mutex::default(), time });
     let identity = Identity {
         engine: "memory",
         database,

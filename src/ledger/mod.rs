@@ -10,6 +10,7 @@ pub mod keys;
 pub mod memory;
 pub mod read;
 pub mod sqlite;
+mod time;
 
 use std::sync::Arc;
 

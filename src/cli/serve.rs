@@ -1,0 +1,33 @@
+//! `fencegate serve`.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::{block_on_all_cores, settings};
+use crate::app;
+use crate::config::Flags;
+
+/// Runs the gateway. Without a configuration: on 127.0.0.1:8080, with fencegate.db and fencegate.key in the working
+/// directory, and any namespace.
+#[derive(Args)]
+pub(super) struct Serve {
+    /// Loopback address and port to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// File of the database, or memory to forget everything at the end
+    #[arg(long, value_name = "sqlite://PATH|memory")]
+    database: Option<String>,
+    /// File with the seal keys; made for a new database
+    #[arg(long, value_name = "FILE")]
+    seal_key_file: Option<String>,
+}
+
+impl Serve {
+    pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+        let Self { listen, database, seal_key_file } = self;
+        let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
+        block_on_all_cores(app::serve(settings.config))
+    }
+}
