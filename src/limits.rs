@@ -109,3 +109,26 @@ pub const DEMO_LINE_BYTES: u64 = 65_536;
 
 /// How much of its gateway's log `demo` shows when the gateway does not start, in bytes.
 pub const DEMO_LOG_BYTES: usize = 4_096;
+
+/// What a caller is told to wait when a person has to act first: often enough to notice, too seldom to be a burden.
+pub const RETRY_AFTER_A_PERSON: Duration = Duration::from_secs(30);
+
+/// The least that a caller is told to wait for a lease that somebody holds.
+pub const RETRY_LEASE_LEAST: Duration = Duration::from_millis(50);
+
+/// How much of a body is still read and thrown away after an early refusal, in bytes: so that a client that is still
+/// sending gets to read the answer, and not a reset.
+pub const LINGER_BYTES: usize = 4 * 1_048_576;
+
+/// How long a body is still read after an early refusal.
+pub const LINGER_TIME: Duration = Duration::from_secs(5);
+
+/// From so many bytes on a body is hashed or parsed on a thread of its own: the tasks of the others go on meanwhile.
+pub const OFFLOAD_BYTES: usize = 512 * 1_024;
+
+/// The longest that `Prefer: wait` can ask for, in seconds.
+pub const WAIT_SECONDS: u64 = 30;
+
+/// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
+/// length in memory.
+pub const JSON_VALUES: usize = 8_192;
