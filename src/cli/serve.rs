@@ -9,8 +9,7 @@ use super::{block_on_all_cores, settings};
 use crate::app;
 use crate::config::Flags;
 
-/// Runs the gateway. Without a configuration: on 127.0.0.1:8080, with fencegate.db and fencegate.key in the working
-/// directory, and any namespace.
+/// What `serve` takes.
 #[derive(Args)]
 pub(super) struct Serve {
     /// Loopback address and port to listen on

@@ -1,1 +1,3 @@
 //! The one test binary.
+#[cfg(test)]
+mod cli;

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::WORKER;
 use super::player::Player;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
@@ -94,7 +95,7 @@ impl Stage {
         name: &'static str,
         details: &[&str],
     ) -> Result<Player, Failure> {
-        let mut command = self.command(&["--url", gateway.client.base(), "demo-worker", "--name", name])?;
+        let mut command = self.command(&[WORKER, "--url", gateway.client.base(), "--name", name])?;
         command.args(details).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (place, pid) = self.start(&mut command)?;
         let child = self.children.get_mut(place);
