@@ -1,59 +1,178 @@
-//! Placeholder of the composition root, until the real one is merged.
+//! The composition root: it builds the parts, connects them, and runs them until it is told to stop.
+
+mod keyfile;
+mod server;
+mod system;
 
 use std::future::Future;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::config::Config;
-use crate::domain::entropy::{Entropy, EntropyFailed};
-use crate::domain::time::{Clock, Timestamp};
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use uuid::Uuid;
 
-/// The system's clocks.
-#[derive(Debug, Clone, Copy)]
-pub struct SystemClock {
-    started: Instant,
+use crate::config::{Config, Database};
+use crate::domain::entropy::Entropy;
+use crate::domain::seal::Keyring;
+use crate::domain::time::Clock;
+use crate::http::{self, Door};
+use crate::ledger::engine::{Engine, Identity};
+use crate::ledger::read::Reader;
+use crate::ledger::{Ledger, Setting, keys, memory, sqlite};
+
+pub use system::{OsEntropy, SystemClock};
+
+/// The parts that a run needs from outside itself; a test passes its own.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub entropy: Arc<dyn Entropy>,
 }
 
-impl SystemClock {
-    /// A clock whose monotonic side begins now.
+impl Surroundings {
+    /// The operating system's clock and randomness.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "placeholder")]
-    pub fn started() -> Self {
-        Self { started: Instant::now() }
+    pub fn system() -> Self {
+        Self { clock: Arc::new(SystemClock::started()), entropy: Arc::new(OsEntropy) }
     }
 }
 
-impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "placeholder")]
-    fn wall(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.started.elapsed()
-    }
-}
-
-/// Randomness of the operating system.
-#[derive(Debug, Clone, Copy)]
-pub struct OsEntropy;
-
-impl Entropy for OsEntropy {
-    #[expect(clippy::disallowed_methods, reason = "placeholder")]
-    fn draw(&self) -> Result<[u8; 16], EntropyFailed> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|error| EntropyFailed(error.to_string()))?;
-        Ok(bytes)
-    }
-}
-
-/// Serves.
+/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once.
 ///
 /// # Errors
-/// Always.
-#[expect(clippy::unused_async, reason = "placeholder")]
+/// When the address, the database or the seal key cannot be used. Nothing is then changed.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
-    anyhow::bail!("there is no gateway yet to serve {config:?}")
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; set another address with --listen", config.listen))?;
+    let shutdown = CancellationToken::new();
+    stop_on_signals(shutdown.clone())?;
+    run(listener, config, Surroundings::system(), shutdown).await
+}
+
+/// Runs a whole gateway on a listener until `shutdown` is cancelled: then it says not ready, stops accepting, lets
+/// requests finish for at most [`crate::limits::DRAIN_TIMEOUT`], and closes the database.
+///
+/// # Errors
+/// When the database or the seal key cannot be used.
+pub async fn run(
+    listener: TcpListener,
+    config: Config,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let (ledger, committer) = open_ledger(&config, &surroundings).await?;
+    log_differences(&ledger).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let identity = &ledger.setting().identity;
+    info!(%address, engine = identity.engine, durability = identity.durability, "listening");
+    let door = Door {
+        ledger,
+        started_at: surroundings.clock.wall(),
+        clock: surroundings.clock,
+        entropy: surroundings.entropy,
+        draining: shutdown.clone(),
+    };
+    server::serve(listener, http::router(door), shutdown).await;
+    committer.await.context("the committer ended badly; look the last operations up before you trust them")?;
+    info!("stopped; every answered command is durable");
+    Ok(())
+}
+
+fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!(signal = "TERM", "stopping"),
+            _ = interrupt.recv() => info!(signal = "INT", "stopping; once more ends it at once"),
+        }
+        shutdown.cancel();
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        warn!("ended by a second signal; operations without an answer may have been applied");
+        #[expect(clippy::exit, clippy::disallowed_methods, reason = "the operator asked twice; what was answered is durable")]
+        std::process::exit(130);
+    });
+    Ok(())
+}
+
+/// Opens the configured database, holds the seal key against it, and starts the committer.
+///
+/// # Errors
+/// When one of them cannot be used.
+async fn open_ledger(
+    config: &Config,
+    surroundings: &Surroundings,
+) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+    let fresh = fresh_id(surroundings.entropy.as_ref())?;
+    match &config.database {
+        Database::Memory => {
+            let keyring = Keyring::of(keyfile::fresh_key(surroundings.entropy.as_ref())?);
+            let (engine, reader, identity) = memory::open(fresh, surroundings.clock.clone());
+            warn!("database = \"memory\": everything is lost when this process ends");
+            Ok(start(engine, Arc::new(reader), config, keyring, identity))
+        }
+        Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
+    }
+}
+
+async fn open_sqlite(
+    path: &Path,
+    fresh: Uuid,
+    config: &Config,
+    surroundings: &Surroundings,
+) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+    let mut database = sqlite::Database::open(path, fresh, surroundings.clock.clone()).await?;
+    let recorded = database.recorded_keys().await?;
+    let keyring = keyfile::keyring(&config.seal_key, &recorded, surroundings.entropy.as_ref())?;
+    if let Some(key) = keys::check(&recorded, &keyring)? {
+        database.record_key(key).await?;
+        info!(key = %key.id, "a seal key is in use with this database for the first time");
+    }
+    let (engine, reader, identity) = database.start().await?;
+    Ok(start(engine, Arc::new(reader), config, keyring, identity))
+}
+
+fn start<E: Engine>(
+    engine: E,
+    reader: Arc<dyn Reader>,
+    config: &Config,
+    keyring: Keyring,
+    identity: Identity,
+) -> (Ledger, JoinHandle<()>) {
+    let namespaces = config.namespaces.clone();
+    Ledger::start(engine, reader, Setting { namespaces, keyring, identity, render: http::render_receipt })
+}
+
+fn fresh_id(entropy: &dyn Entropy) -> anyhow::Result<Uuid> {
+    Ok(uuid::Builder::from_random_bytes(entropy.draw()?).into_uuid())
+}
+
+/// A process whose file differs from the recorded definitions starts, and says so.
+async fn log_differences(ledger: &Ledger) -> anyhow::Result<()> {
+    let recorded = ledger.read(|reader| reader.namespaces()).await.context("cannot read the namespaces")?;
+    for row in recorded {
+        let Some(rules) = ledger.setting().namespaces.rules(&row.namespace) else { continue };
+        if rules.definition != row.definition {
+            warn!(
+                namespace = %row.namespace,
+                recorded = %row.definition,
+                configured = %rules.definition,
+                "the configuration differs from the recorded definition; this namespace answers 503 definition_differs"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What `fencegate migrate` is to do.
@@ -79,11 +198,26 @@ pub struct MigrationState {
 /// Applies or lists the migrations of the configured database.
 ///
 /// # Errors
-/// Always.
-pub fn migrate(
-    config: &Config,
-    mode: MigrateMode,
-) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> + use<> {
-    let text = format!("there is no database yet to migrate: {config:?} {mode:?}");
-    async move { Err(anyhow::anyhow!(text)) }
+/// When the database cannot be used, for example because a gateway has it open.
+pub fn migrate(config: &Config, mode: MigrateMode) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
+    let database = config.database.clone();
+    async move {
+        match database {
+            Database::Memory => Ok(Vec::new()),
+            Database::Sqlite(path) => {
+                if mode == MigrateMode::Apply {
+                    sqlite::migrate(&path).await?;
+                }
+                let states = sqlite::migration_status(&path).await?;
+                Ok(states
+                    .into_iter()
+                    .map(|one| MigrationState {
+                        version: one.version,
+                        description: one.description,
+                        applied: one.applied,
+                    })
+                    .collect())
+            }
+        }
+    }
 }

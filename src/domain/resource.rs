@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use unicode_normalization::is_nfc;
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 /// Longest full name, in bytes (`protocol.md` section 2).
 pub const MAX_NAME_BYTES: usize = 512;
@@ -35,8 +35,15 @@ pub enum NameError {
         at: usize,
     },
     /// Another spelling of the same text exists.
-    #[error("the name is not in Unicode normalization form C; send the composed form")]
-    NotNfc,
+    #[error(
+        "from character {found:?} at position {at} on the name is not in Unicode normalization form C; send the composed form"
+    )]
+    NotNfc {
+        /// The first character that normalization changes.
+        found: char,
+        /// Its place in the whole text, from 1.
+        at: usize,
+    },
     /// Two slashes in a row, or one at an end.
     #[error("segment {segment} is empty; write single slashes between segments and none at the ends")]
     EmptySegment {
@@ -288,7 +295,14 @@ fn check_whole(text: &str) -> Result<(), NameError> {
     if text.len() > MAX_NAME_BYTES {
         return Err(NameError::TooLong { bytes: text.len() });
     }
-    if is_nfc(text) { Ok(()) } else { Err(NameError::NotNfc) }
+    if is_nfc(text) { Ok(()) } else { Err(not_nfc(text)) }
+}
+
+fn not_nfc(text: &str) -> NameError {
+    let mut composed = text.nfc();
+    let changed = text.chars().enumerate().find(|(_, found)| composed.next() != Some(*found));
+    let (index, found) = changed.unwrap_or_default();
+    NameError::NotNfc { found, at: index.saturating_add(1) }
 }
 
 fn check_segment(segment: usize, text: &str) -> Result<(), NameError> {

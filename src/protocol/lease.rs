@@ -187,7 +187,7 @@ pub(super) fn newest_lease<'a>(
 }
 
 /// Ends a lease that nobody has ended yet. A released one stays released, always.
-pub(super) fn close(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
+fn close(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
     match lease.state {
         LeaseState::Held | LeaseState::Expired => write_down(lease, state, changes),
         LeaseState::Released | LeaseState::Superseded => {}
@@ -199,7 +199,11 @@ pub(super) fn write_down(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<
     if lease.state != state {
         let mut after = lease.clone();
         after.state = state;
-        changes.push(changed(lease, after));
+        let change = changed(lease, after);
+        // Two members of one batch see the same expiry; written down twice, the second would no longer fit its row.
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
     }
 }
 

@@ -126,7 +126,8 @@ impl ResourceRow {
             life: Life::Active,
             issued: namespace.base,
             floor: namespace.base,
-            revoked_through: None,
+            // The base is a position that a folded tombstone had revoked; at the floor alone it would be admissible.
+            revoked_through: namespace.base.is_above(Position::ZERO).then_some(namespace.base),
             applied: None,
             commit_no: CommitNo::ZERO,
             pruned_through: None,

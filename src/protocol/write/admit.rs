@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 
 use super::super::change::resource_changed;
 use super::super::command::Member;
-use super::super::lease::{close, newest_lease};
+use super::super::lease::{newest_lease, write_down};
 use super::super::outcome::{Receipt, Written};
 use super::super::rows::{Done, EraRow, Life, Mark, OperationRecord, ResourceRow, SavedResponse, TargetRow};
 use super::super::{Change, Context, InForce, Inconsistent, Snapshot};
@@ -40,7 +40,7 @@ pub(super) fn group(
     }
     take_effect(&mut row, first, members.last().map(|member| &member.operation_id), now)?;
     if first.removes_resource() {
-        end_life(snapshot, &mut row, first, changes)?;
+        end_life(snapshot, &namespace, &mut row, first, now, changes)?;
     }
     let mut written = Vec::with_capacity(members.len());
     for member in members {
@@ -85,11 +85,14 @@ fn take_effect(
     Ok(())
 }
 
-/// A fenced DELETE of the whole resource: the tombstone stays, and the lease of this position ends with it.
+/// A fenced DELETE of the whole resource: the tombstone stays, and the lease of this position ends with it. One that
+/// had expired before stays expired: what an ended lease answers changes only when a newer position exists.
 fn end_life(
     snapshot: &Snapshot,
+    namespace: &InForce,
     row: &mut ResourceRow,
     member: &Member,
+    now: Timestamp,
     changes: &mut Vec<Change>,
 ) -> Result<(), Inconsistent> {
     let position = member.claim.position;
@@ -98,7 +101,11 @@ fn end_life(
     if let Some(lease) = newest_lease(snapshot, row)?
         && lease.position == position
     {
-        close(lease, LeaseState::Released, changes);
+        let ended = match lease.state_at(now, row, &namespace.row) {
+            LeaseState::Held => LeaseState::Released,
+            ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => ended,
+        };
+        write_down(lease, ended, changes);
     }
     Ok(())
 }

@@ -25,7 +25,8 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
         Some(refusal)
     } else {
         let claim = &case.member.claim;
-        lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?
+        let bound = lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?;
+        expired_if_pruned(case, bound)
             .or_else(|| policy(case))
             .or_else(|| precondition(case))
             .or_else(|| nothing_to_delete(case))
@@ -99,14 +100,17 @@ pub(in super::super) fn claim(namespace: &InForce, row: &ResourceRow, claim: &Cl
     if claim.position.epoch > epoch {
         return Some(Refusal::EpochAhead { epoch });
     }
-    let floor = row.effective_floor(epoch);
     match namespace.definition().issuer {
         Issuer::Gateway | Issuer::Trusted { max_jump: None } => None,
-        Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(floor) {
+        // From the floor that was set, not from the start of a later epoch: measured from that, the first write of a
+        // new epoch would be a jump over the whole counter, and every counter above `max_jump` locked out for ever.
+        Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(row.floor) {
             Some(jump) if jump > max_jump => Some(Refusal::TokenJump { max_jump }),
             Some(_) | None => None,
         },
-        Issuer::Registered => claim.position.is_above(floor).then_some(Refusal::AdvanceForbidden),
+        Issuer::Registered => {
+            claim.position.is_above(row.effective_floor(epoch)).then_some(Refusal::AdvanceForbidden)
+        }
     }
 }
 

@@ -1,0 +1,97 @@
+//! Where records may be missing, the gateway does not claim what it no longer knows.
+
+use fencegate::domain::counter::Sequence;
+use fencegate::domain::operation::OperationState;
+use fencegate::protocol::Refusal;
+use fencegate::protocol::rows::Mark;
+
+use super::scene::{Scene, definitions, is_ordered};
+use super::spoilers::spoilers;
+use crate::support::code::{Code, word};
+use crate::support::world::at;
+
+/// Records may be missing up to the write's own position and sequence.
+fn prune_through_here(scene: &mut Scene) {
+    let member = scene.draft.member(&scene.world);
+    let mark = Mark { position: member.claim.position, sequence: member.sequence };
+    scene.alter(|row| row.pruned_through = Some(mark));
+}
+
+#[test]
+fn what_rows_12_to_17_refuse_may_have_been_applied_once() {
+    // Broken: the record of an applied write was pruned, its retry is refused as stale, and the caller reads effect
+    // `none` of what is in the store. Must hold: rows 12 to 17 become 410 `operation_expired`, every other row stays.
+    let mut expired = 0;
+    for definition in definitions() {
+        for way in spoilers().into_iter().filter(|way| (way.applies)(&definition)) {
+            let mut scene = Scene::new(definition);
+            (way.spoil)(&mut scene);
+            prune_through_here(&mut scene);
+            let outcome = scene.world.write(&scene.draft);
+            if (12..=17).contains(&way.row) {
+                assert_eq!(word(&outcome), Code::OperationExpired, "{}, {definition}", way.name);
+                expired += 1;
+            } else {
+                assert_eq!(word(&outcome), way.code, "{}, {definition}", way.name);
+            }
+        }
+    }
+    assert!(expired > 100, "{expired}");
+}
+
+#[test]
+fn what_is_admissible_is_admitted_although_records_are_missing() {
+    // Broken: a pruned row stops taking writes. Must hold: pruning went only as far as a repeat would be refused, so
+    // what passes the table is new.
+    for definition in definitions() {
+        let mut scene = Scene::new(definition);
+        prune_through_here(&mut scene);
+        assert_eq!(word(&scene.world.write(&scene.draft)), Code::Admitted, "{definition}");
+    }
+}
+
+#[test]
+fn a_record_that_is_still_there_is_replayed() {
+    // Broken: the mark hides records that were kept. Must hold: rows 1 to 4 come first.
+    for definition in definitions() {
+        let mut scene = Scene::new(definition);
+        scene.record(OperationState::Applied);
+        prune_through_here(&mut scene);
+        assert_eq!(word(&scene.world.write(&scene.draft)), Code::Replayed, "{definition}");
+    }
+}
+
+#[test]
+fn above_the_mark_nothing_is_missing() {
+    // Broken: every old retry is answered "unknown", also where the gateway knows better. Must hold: one position or
+    // one sequence above the mark a refusal is its own.
+    for definition in definitions() {
+        let mut scene = Scene::new(definition);
+        let position = scene.position();
+        let below = at(position.epoch.get(), position.token.get() - 1);
+        let sequence = Sequence::new(99);
+        scene.alter(|row| {
+            row.revoked_through = Some(position);
+            row.pruned_through = Some(Mark { position: below, sequence });
+        });
+        assert_eq!(word(&scene.world.write(&scene.draft)), Code::StaleToken, "{definition}");
+    }
+    for definition in definitions().into_iter().filter(is_ordered) {
+        let mut scene = Scene::new(definition);
+        let position = scene.position();
+        scene.alter(|row| {
+            row.revoked_through = Some(position);
+            row.pruned_through = Some(Mark { position, sequence: Sequence::new(4) });
+        });
+        for (sequence, code) in [(4, Code::OperationExpired), (5, Code::StaleToken)] {
+            scene.draft.sequence = Some(sequence);
+            assert_eq!(word(&scene.world.write(&scene.draft)), code, "{definition}");
+        }
+    }
+}
+
+#[test]
+fn an_expired_operation_belongs_to_row_12() {
+    // Broken: a dry run that names another row than the table. Must hold: the table lists it beside `stale_token`.
+    assert_eq!(Refusal::OperationExpired.row(), Some(12));
+}

@@ -1,0 +1,115 @@
+//! Verdicts as bare words, so that tables of expectations and the naive reference can name them.
+
+use fencegate::protocol::outcome::{MemberVerdict, Verdict};
+use fencegate::protocol::{Outcome, Refusal};
+
+/// One word for what was answered; the particulars of a refusal are looked at where they matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Code {
+    Admitted,
+    Replayed,
+    OperationMismatch,
+    OperationInProgress,
+    OutcomeUncertain,
+    IncarnationGone,
+    Deleted,
+    Cancelled,
+    SealMissing,
+    SealWrong,
+    IssuerBehind,
+    EpochAhead,
+    TokenJump,
+    AdvanceForbidden,
+    StaleToken,
+    OperationExpired,
+    LeaseNotLive,
+    GenerationSpent,
+    SequenceRegressed,
+    SequenceGap,
+    PreconditionRequired,
+    PreconditionFailed,
+    NothingToDelete,
+    Granted,
+    Repeated,
+    Renewed,
+    Released,
+    Advanced,
+    UnknownNamespace,
+    DefinitionDiffers,
+    LeaseHeld,
+    RequestMismatch,
+    LeaseEnded,
+    NoSuchLease,
+    TtlOutOfBounds,
+    TokenExhausted,
+    IssuerExternal,
+}
+
+/// The word of a refusal.
+pub(crate) fn refused(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::OperationMismatch => Code::OperationMismatch,
+        Refusal::OperationInProgress => Code::OperationInProgress,
+        Refusal::OutcomeUncertain => Code::OutcomeUncertain,
+        Refusal::IncarnationGone { .. } => Code::IncarnationGone,
+        Refusal::Deleted { .. } => Code::Deleted,
+        Refusal::Cancelled => Code::Cancelled,
+        Refusal::SealMissing => Code::SealMissing,
+        Refusal::SealWrong => Code::SealWrong,
+        Refusal::IssuerBehind { .. } => Code::IssuerBehind,
+        Refusal::EpochAhead { .. } => Code::EpochAhead,
+        Refusal::TokenJump { .. } => Code::TokenJump,
+        Refusal::AdvanceForbidden => Code::AdvanceForbidden,
+        Refusal::StaleToken { .. } => Code::StaleToken,
+        Refusal::OperationExpired => Code::OperationExpired,
+        Refusal::LeaseNotLive => Code::LeaseNotLive,
+        Refusal::GenerationSpent => Code::GenerationSpent,
+        Refusal::SequenceRegressed { .. } => Code::SequenceRegressed,
+        Refusal::SequenceGap { .. } => Code::SequenceGap,
+        Refusal::PreconditionRequired => Code::PreconditionRequired,
+        Refusal::PreconditionFailed { .. } => Code::PreconditionFailed,
+        Refusal::NothingToDelete => Code::NothingToDelete,
+        Refusal::UnknownNamespace(_) => Code::UnknownNamespace,
+        Refusal::DefinitionDiffers { .. } => Code::DefinitionDiffers,
+        Refusal::LeaseHeld { .. } => Code::LeaseHeld,
+        Refusal::RequestMismatch => Code::RequestMismatch,
+        Refusal::LeaseEnded(_) => Code::LeaseEnded,
+        Refusal::NoSuchLease => Code::NoSuchLease,
+        Refusal::TtlOutOfBounds(_) => Code::TtlOutOfBounds,
+        Refusal::TokenExhausted => Code::TokenExhausted,
+        Refusal::IssuerExternal => Code::IssuerExternal,
+    }
+}
+
+/// The word of one member's verdict.
+pub(crate) fn judged(member: &MemberVerdict) -> Code {
+    match &member.verdict {
+        Verdict::Admit { .. } => Code::Admitted,
+        Verdict::Replay(_) => Code::Replayed,
+        Verdict::Refuse(refusal) => refused(refusal),
+    }
+}
+
+/// The words of an outcome, member by member; one word for a command that has no members.
+pub(crate) fn words(outcome: &Outcome) -> Vec<Code> {
+    match outcome {
+        Outcome::Granted(grant) if grant.repeated => vec![Code::Repeated],
+        Outcome::Granted(_) => vec![Code::Granted],
+        Outcome::Renewed(_) => vec![Code::Renewed],
+        Outcome::Released(_) => vec![Code::Released],
+        Outcome::Advanced(_) => vec![Code::Advanced],
+        Outcome::Written(members) => {
+            let word = |replayed| if replayed { Code::Replayed } else { Code::Admitted };
+            members.iter().map(|member| word(member.replayed)).collect()
+        }
+        Outcome::NotWritten(members) | Outcome::Explained(members) => members.iter().map(judged).collect(),
+        Outcome::Refused(refusal) => vec![refused(refusal)],
+    }
+}
+
+/// The word of an outcome that has exactly one.
+pub(crate) fn word(outcome: &Outcome) -> Code {
+    let words = words(outcome);
+    assert_eq!(words.len(), 1, "{outcome:?}");
+    words[0]
+}
