@@ -20,8 +20,6 @@ mod output;
 mod serve;
 mod settings;
 mod table;
-#[cfg(test)]
-mod tests;
 mod words;
 mod write;
 
@@ -199,3 +197,6 @@ fn block_on_all_cores<T>(part: impl Future<Output = anyhow::Result<T>>) -> Resul
         .block_on(part)
         .map_err(Failure::Start)
 }
+
+#[cfg(test)]
+mod tests;

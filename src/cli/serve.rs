@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::{block_on_all_cores, settings};
 use crate::app;
 use crate::config::Flags;
+use crate::telemetry;
 
 /// What `serve` takes.
 #[derive(Args)]
@@ -27,6 +28,7 @@ impl Serve {
     pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         let Self { listen, database, seal_key_file } = self;
         let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
+        telemetry::install().map_err(Failure::Start)?;
         block_on_all_cores(app::serve(settings.config))
     }
 }
