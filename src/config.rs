@@ -12,8 +12,6 @@ mod keys;
 mod mistake;
 mod origin;
 mod settle;
-#[cfg(test)]
-mod tests;
 mod variables;
 mod walk;
 
@@ -130,3 +128,6 @@ impl Config {
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }
+
+#[cfg(test)]
+mod tests;

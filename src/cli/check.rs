@@ -20,9 +20,9 @@ pub(super) fn run(config: Option<&Path>, output: &Output) -> Result<(), Failure>
 }
 
 fn as_json(file: Option<&str>, config: &Config) -> Value {
-    let key_file = match &config.seal_key {
-        KeySource::File(path) => Some(path.display().to_string()),
-        KeySource::Inline(_) => None,
+    let key = match &config.seal_key {
+        KeySource::File(path) => path.display().to_string(),
+        KeySource::Inline(_) => "FENCEGATE_SEAL_KEY".to_owned(),
     };
     let database = match &config.database {
         Database::Sqlite(path) => format!("sqlite://{}", path.display()),
@@ -34,7 +34,7 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "file": file,
         "listen": config.listen.to_string(),
         "database": database,
-        "seal_key_file": key_file,
+        "seal_key_from": key,
         "max_body_bytes": config.max_body_bytes,
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
@@ -65,20 +65,17 @@ fn namespace(name: &str, rules: &NamespaceRules) -> Value {
 
 fn told(file: Option<&str>, json: &Value) -> String {
     let heading = file.map_or_else(
-        || "no configuration file; these are the defaults".to_owned(),
+        || "no configuration file; defaults and variables".to_owned(),
         |file| table::clean(&format!("{file}: no mistakes")),
     );
-    let key = if json.pointer("/seal_key_file").is_some_and(Value::is_null) {
-        ("seal key", "FENCEGATE_SEAL_KEY".to_owned())
-    } else {
-        (
-            "seal key file",
-            json.pointer("/seal_key_file").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        )
-    };
     let facts = table::facts(
         json,
-        &[("listen", "/listen"), ("database", "/database"), ("largest body", "/max_body_bytes")],
+        &[
+            ("listen", "/listen"),
+            ("database", "/database"),
+            ("seal key from", "/seal_key_from"),
+            ("largest body", "/max_body_bytes"),
+        ],
     );
     let namespaces =
         json.pointer("/namespaces").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -93,5 +90,5 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("to", "/lease/max_ttl_ms"),
         ],
     );
-    format!("{heading}\n{facts}\n{}\n\n{rows}", table::pairs(&[key]))
+    format!("{heading}\n{facts}\n\n{rows}")
 }

@@ -7,7 +7,7 @@ use super::Cli;
 use super::failure::Failure;
 use super::output::Output;
 
-/// Prints the completions of a shell. In bash: source <(fencegate completions bash)
+/// What `completions` takes.
 #[derive(Args)]
 pub(super) struct Completions {
     /// The shell

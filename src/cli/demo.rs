@@ -19,6 +19,9 @@ use stage::Stage;
 
 pub(super) use worker::Worker;
 
+/// The word that makes this program a worker of the demonstration.
+pub(super) const WORKER: &str = "demo-worker";
+
 /// Plays the story.
 pub(super) async fn run(output: &Output) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Failure::Start(error.into()))?;
@@ -32,7 +35,17 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         _ = interrupt.recv() => Err(stopped()),
     };
     let cleared = stage.clear().await;
-    ended.and(cleared)
+    ended.and(cleared).map_err(|failure| match failure {
+        // Whoever stops listening has not seen the end; that is no success here.
+        Failure::Output(error) => Failure::Story(format!("cannot tell what happens: {error}")),
+        other @ (Failure::Usage(_)
+        | Failure::Mistakes(_)
+        | Failure::Start(_)
+        | Failure::Refused(_)
+        | Failure::Unreachable(_)
+        | Failure::Lost(_)
+        | Failure::Story(_)) => other,
+    })
 }
 
 /// Says what happens, one line a step.

@@ -120,7 +120,7 @@ impl Problem {
                 }
             }
             Ending::Done | Ending::Refused | Ending::Unusable => {
-                "do not repeat it with the same values; the answer will not change".to_owned()
+                "follow the line above; repeating it unchanged does not help".to_owned()
             }
         }
     }
@@ -239,7 +239,7 @@ mod tests {
              again in about 1s 500ms\n  see  http://gate/docs/errors/some_code"
         );
         assert!(problem(504, "unknown", false).told().contains("http://gate/v1/operations/a?resource=b"));
-        assert!(problem(412, "none", false).told().contains("do not repeat it with the same values"));
+        assert!(problem(412, "none", false).told().contains("repeating it unchanged does not help"));
     }
 
     #[test]

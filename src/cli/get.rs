@@ -18,7 +18,7 @@ use super::words;
 use crate::domain::resource::Path;
 use crate::limits::MAX_BODY_BYTES;
 
-/// Reads a document through the gateway, to standard output or into a file.
+/// What `get` takes.
 #[derive(Args)]
 pub(super) struct Get {
     /// The name, target included

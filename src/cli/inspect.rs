@@ -13,7 +13,7 @@ use crate::domain::resource::Path;
 /// Said when an answer to a question is lost.
 pub(super) const ASK_AGAIN: &str = "Run the same command again; it changes nothing";
 
-/// Shows everything authoritative about one resource: positions, floor, lease, contents.
+/// What `inspect` takes.
 #[derive(Args)]
 pub(super) struct Inspect {
     /// Its name, such as statements/account-42/2026-09-13

@@ -18,6 +18,8 @@ use crate::domain::resource::Path;
 #[derive(Subcommand)]
 pub(super) enum Lease {
     /// Acquire a lease; its fencing token goes with each write
+    ///
+    /// When the answer is lost, the same command with the request id that is told then finds the same lease.
     Acquire(Acquire),
     /// Make a lease last from now on
     Renew(Renew),
@@ -25,7 +27,7 @@ pub(super) enum Lease {
     Release(Release),
 }
 
-/// Acquires. When the answer is lost, the same command with the request id that is told finds the same lease.
+/// What `lease acquire` takes.
 #[derive(Args)]
 pub(super) struct Acquire {
     /// What to own, such as statements/account-42/2026-09-13
@@ -42,7 +44,7 @@ pub(super) struct Acquire {
     request_id: Option<Uuid>,
 }
 
-/// Renews.
+/// What `lease renew` takes.
 #[derive(Args)]
 pub(super) struct Renew {
     /// The acquisition id that acquire returned
@@ -53,7 +55,7 @@ pub(super) struct Renew {
     ttl: Option<u64>,
 }
 
-/// Releases.
+/// What `lease release` takes.
 #[derive(Args)]
 pub(super) struct Release {
     /// The acquisition id that acquire returned

@@ -10,7 +10,7 @@ use super::Cli;
 use super::failure::Failure;
 use super::output::Output;
 
-/// Writes a manual page for each command into a folder, which is made where it does not exist.
+/// What `man` takes.
 #[derive(Args)]
 pub(super) struct Man {
     /// The folder

@@ -11,7 +11,7 @@ use super::{block_on_all_cores, settings, table};
 use crate::app::{self, MigrateMode, MigrationState};
 use crate::config::Flags;
 
-/// Brings the database up to date. `serve` does the same at its start; a database of a newer version is refused.
+/// What `migrate` takes.
 #[derive(Args)]
 pub(super) struct Migrate {
     /// Change nothing; show all steps and which of them are done

@@ -20,8 +20,6 @@ mod output;
 mod serve;
 mod settings;
 mod table;
-#[cfg(test)]
-mod tests;
 mod words;
 mod write;
 
@@ -80,42 +78,72 @@ struct Global {
 #[derive(Subcommand)]
 enum Command {
     /// Run the gateway until TERM or INT
+    ///
+    /// Without a configuration: on 127.0.0.1:8080, with fencegate.db and fencegate.key in the working directory, and
+    /// any namespace. Flags are above `FENCEGATE_…` variables, variables above the file.
     Serve(serve::Serve),
     /// Check the configuration, and say what is wrong where
+    ///
+    /// Tells all mistakes at once, each with its line, its key, what is allowed and what was probably meant. Starts
+    /// nothing.
     Check,
     /// Bring the database up to date
+    ///
+    /// `serve` does the same at its start. A database of a newer version is refused.
     Migrate(migrate::Migrate),
     /// Own a resource for a while
     #[command(subcommand)]
     Lease(lease::Lease),
-    /// Write through the fence
+    /// Write through the fence, or delete
+    ///
+    /// The operation id makes it safe to run the same command again: it is applied at most once, and answered as the
+    /// first time.
     Write(write::Write),
     /// Read a document
     Get(get::Get),
     /// Show what is authoritative about a resource
+    ///
+    /// Its positions, its floor, its lease, its contents.
     Inspect(inspect::Inspect),
     /// Show the durable outcomes of a resource's operations
+    ///
+    /// Newest first, or one of them by its id: the way out of a lost answer.
     Operations(operations::Operations),
     /// Play the problem with two real processes, one of them stopped past its lease
+    ///
+    /// Starts a gateway of its own in a temporary folder. Exit code 0 only if the newer result stands at the end.
     Demo,
     /// Print the description of the API (OpenAPI 3.1)
     Openapi,
     /// Print the completions of a shell
+    ///
+    /// In bash: source <(fencegate completions bash)
     Completions(completions::Completions),
     /// Write the manual pages into a folder
+    ///
+    /// The folder is made where it does not exist.
     Man(man::Man),
-    #[command(hide = true)]
-    DemoWorker(demo::Worker),
 }
 
 /// Runs one command line, program name included. This is all of `main`.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(usage) => return output::usage(&usage),
-    };
-    let output = Output::new(cli.global.json);
-    match dispatch(cli, &output) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // The demonstration starts its workers so; they are no command for people and stand in no help.
+    if arguments.get(1).is_some_and(|first| first == demo::WORKER) {
+        return match demo::Worker::try_parse_from(arguments.iter().skip(1)) {
+            Ok(worker) => end(&Output::new(false), |output| worker.run(output)),
+            Err(usage) => output::usage(&usage),
+        };
+    }
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => end(&Output::new(cli.global.json), |output| dispatch(cli, output)),
+        Err(usage) => output::usage(&usage),
+    }
+}
+
+/// Runs a command, says why it failed where it did, and gives the exit code.
+fn end(output: &Output, command: impl FnOnce(&Output) -> Result<(), Failure>) -> ExitCode {
+    match command(output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output.failure(&failure);
@@ -140,7 +168,6 @@ fn dispatch(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Openapi => openapi::run(output),
         Command::Completions(command) => command.run(output),
         Command::Man(command) => command.run(output),
-        Command::DemoWorker(command) => command.run(&url, output),
     }
 }
 
@@ -170,3 +197,6 @@ fn block_on_all_cores<T>(part: impl Future<Output = anyhow::Result<T>>) -> Resul
         .block_on(part)
         .map_err(Failure::Start)
 }
+
+#[cfg(test)]
+mod tests;

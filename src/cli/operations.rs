@@ -14,7 +14,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::resource::Path;
 use crate::limits::PAGE_ITEMS;
 
-/// Shows the durable outcomes of a resource's operations, newest first, or of one of them.
+/// What `operations` takes.
 #[derive(Args)]
 pub(super) struct Operations {
     /// The resource's name

@@ -8,9 +8,9 @@ use super::failure::Failure;
 use super::{block_on_all_cores, settings};
 use crate::app;
 use crate::config::Flags;
+use crate::telemetry;
 
-/// Runs the gateway. Without a configuration: on 127.0.0.1:8080, with fencegate.db and fencegate.key in the working
-/// directory, and any namespace.
+/// What `serve` takes.
 #[derive(Args)]
 pub(super) struct Serve {
     /// Loopback address and port to listen on
@@ -28,6 +28,7 @@ impl Serve {
     pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         let Self { listen, database, seal_key_file } = self;
         let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
+        telemetry::install().map_err(Failure::Start)?;
         block_on_all_cores(app::serve(settings.config))
     }
 }

@@ -9,7 +9,7 @@ use reqwest::Method;
 
 use super::client::Client;
 use super::failure::{Ending, Failure};
-use super::{Cli, Command, block_on};
+use super::{Cli, block_on};
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once("fencegate").chain(line.split_whitespace()))
@@ -97,14 +97,11 @@ fn help_and_version_are_no_mistakes() {
 }
 
 #[test]
-fn no_page_shows_a_token_or_the_worker_of_the_demonstration() {
-    let mut command = Cli::command();
-    let help = command.render_long_help().to_string();
-    assert!(!help.contains("demo-worker"), "{help}");
-    assert!(matches!(
-        parsed("write a/b --token 1 --operation o -").map(|cli| cli.command),
-        Ok(Command::Write(_))
-    ));
+fn the_worker_of_the_demonstration_is_no_command_for_people() {
+    let mut script = Vec::new();
+    clap_complete::generate(clap_complete::Shell::Bash, &mut Cli::command(), "fencegate", &mut script);
+    assert!(!String::from_utf8(script).unwrap().contains(super::demo::WORKER));
+    assert!(parsed("demo-worker").is_err());
 }
 
 /// Answers one request with these bytes, and gives what was asked.

@@ -20,7 +20,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::resource::Path;
 use crate::limits::MAX_BODY_BYTES;
 
-/// Writes through the fence, or deletes with --delete. The operation id makes it safe to run the same command again.
+/// What `write` takes.
 #[derive(Args)]
 pub(super) struct Write {
     /// The name, target included

@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod decision;

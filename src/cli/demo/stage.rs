@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::WORKER;
 use super::player::Player;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
@@ -70,7 +71,7 @@ impl Stage {
                 return Ok(Gateway { client, pid, place });
             }
         }
-        Err(Failure::Story(format!("the gateway did not start; its log ends with:\n{}", self.log_end())))
+        Err(self.no_gateway("did not start"))
     }
 
     /// Waits until the gateway answers. `false`: it ended before, perhaps because somebody took its port.
@@ -84,7 +85,10 @@ impl Stage {
             }
             Ok(false)
         };
-        timeout(DEMO_STEP_TIMEOUT, looking).await.unwrap_or(Ok(false))
+        match timeout(DEMO_STEP_TIMEOUT, looking).await {
+            Ok(ready) => ready,
+            Err(_) => Err(self.no_gateway("runs, but does not become ready")),
+        }
     }
 
     /// Starts a worker.
@@ -94,7 +98,7 @@ impl Stage {
         name: &'static str,
         details: &[&str],
     ) -> Result<Player, Failure> {
-        let mut command = self.command(&["--url", gateway.client.base(), "demo-worker", "--name", name])?;
+        let mut command = self.command(&[WORKER, "--url", gateway.client.base(), "--name", name])?;
         command.args(details).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (place, pid) = self.start(&mut command)?;
         let child = self.children.get_mut(place);
@@ -168,10 +172,11 @@ impl Stage {
         self.folder.0.join("gateway.log")
     }
 
-    fn log_end(&self) -> String {
-        let text = fs::read(self.log()).unwrap_or_default();
-        let start = text.len().saturating_sub(DEMO_LOG_BYTES);
-        String::from_utf8_lossy(text.get(start..).unwrap_or_default()).into_owned()
+    fn no_gateway(&self, why: &str) -> Failure {
+        let log = fs::read(self.log()).unwrap_or_default();
+        let start = log.len().saturating_sub(DEMO_LOG_BYTES);
+        let end = String::from_utf8_lossy(log.get(start..).unwrap_or_default());
+        Failure::Story(format!("the gateway {why}; its log ends with:\n{end}"))
     }
 }
 

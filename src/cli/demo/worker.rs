@@ -5,7 +5,7 @@
 
 use std::io::{BufRead as _, stdin};
 
-use clap::Args;
+use clap::Parser;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -45,8 +45,10 @@ pub(super) enum Event {
 }
 
 /// Sums the amounts on its standard input, in cents, and publishes the balance.
-#[derive(Args)]
+#[derive(Parser)]
 pub(in crate::cli) struct Worker {
+    #[arg(long)]
+    url: String,
     #[arg(long)]
     name: String,
     #[arg(long, value_parser = words::name)]
@@ -56,9 +58,9 @@ pub(in crate::cli) struct Worker {
 }
 
 impl Worker {
-    pub(in crate::cli) fn run(self, url: &str, output: &Output) -> Result<(), Failure> {
+    pub(in crate::cli) fn run(self, output: &Output) -> Result<(), Failure> {
         die_with_the_demonstration()?;
-        let client = Client::new(url)?;
+        let client = Client::new(&self.url)?;
         block_on(self.work(&client, output))
     }
 
