@@ -16,7 +16,7 @@ exec </dev/null
 readonly REDOCLY_VERSION=2.77.0
 readonly SCHEMATHESIS_VERSION=4.32.5
 readonly BINARY="${FENCEGATE_CI_BINARY:-target/debug/fencegate}"
-readonly EXAMPLES="${FENCEGATE_CI_EXAMPLES:-25}"
+readonly EXAMPLES="${FENCEGATE_CI_EXAMPLES:-100}"
 readonly SEED="${FENCEGATE_CI_SEED:-20260913}"
 # All of it together, lint included, stays below four minutes; this stops a run that hangs.
 readonly LIMIT_SECONDS=300
@@ -243,12 +243,20 @@ def rule_between_fields(code, case):
     if code == "invalid_request":
         ids = {str(value).strip('"').lower() for value in (headers.get("idempotency-key"), body.get("request_id")) if value}
         too_large = any(number > MAX for number in counters(case, "fencing_incarnation", "incarnation"))
-        return "cursor" in (case.query or {}) or len(ids) > 1 or too_large
+        prefix = str((case.query or {}).get("prefix") or "").encode("utf-8", "surrogatepass")
+        wait = "wait" in str(headers.get("prefer")).lower()
+        return "cursor" in (case.query or {}) or len(ids) > 1 or too_large or len(prefix) > 512 or wait
     if code == "invalid_field":
         writes = body.get("writes") or []
         together = len({write["resource"] for write in writes}) < len(writes)
         too_large = any(number > MAX for number in counters(case, "incarnation"))
-        return together or too_large or longer(case, "holder", 255) or longer(case, "reason", 1024)
+        # JSON schema takes 1000.0 for an integer.
+        fraction = any(isinstance(value, float) for value in body.values())
+        return together or too_large or fraction or longer(case, "holder", 255) or longer(case, "reason", 1024)
+    if code == "invalid_body":
+        return any(write["method"] == "DELETE" and (write.get("body") or write.get("body_base64")) for write in body.get("writes") or [])
+    if code == "reason_required":
+        return not str(body.get("reason")).strip()
     return False
 
 

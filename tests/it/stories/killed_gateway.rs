@@ -47,16 +47,15 @@ async fn one_life(
     done: &AtomicUsize,
 ) -> reqwest::Result<()> {
     while done.load(Ordering::SeqCst) < WRITES {
-        let fencing_token = match token {
-            Some(token) => token.clone(),
-            None => {
-                let id = uuid::Uuid::from_u128(name.bytes().fold(1, |sum, byte| sum * 31 + u128::from(byte)));
-                let body =
-                    serde_json::json!({"resource": name, "request_id": id.to_string(), "ttl_ms": 3_600_000});
-                let answer = client.request(reqwest::Method::POST, "/v1/leases").json(&body).send().await?;
-                let lease: serde_json::Value = answer.json().await?;
-                token.insert(lease["fencing_token"].as_str().expect("a lease").to_owned()).clone()
-            }
+        let fencing_token = if let Some(token) = token {
+            token.clone()
+        } else {
+            let id = uuid::Uuid::from_u128(name.bytes().fold(1, |sum, byte| sum * 31 + u128::from(byte)));
+            let body =
+                serde_json::json!({"resource": name, "request_id": id.to_string(), "ttl_ms": 3_600_000});
+            let answer = client.request(reqwest::Method::POST, "/v1/leases").json(&body).send().await?;
+            let lease: serde_json::Value = answer.json().await?;
+            token.insert(lease["fencing_token"].as_str().expect("a lease").to_owned()).clone()
         };
         let operation = format!("op-{sequence}");
         let answer = client
