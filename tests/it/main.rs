@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod support;
