@@ -7,4 +7,6 @@ mod model;
 #[cfg(test)]
 mod naive;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod support;
