@@ -1,6 +1,8 @@
 //! The one test binary.
 
 #[cfg(test)]
+mod compile_fail;
+#[cfg(test)]
 mod decision;
 #[cfg(test)]
 mod model;
