@@ -2,4 +2,5 @@
 
 pub(crate) mod code;
 pub(crate) mod draft;
+pub(crate) mod wanted;
 pub(crate) mod world;
