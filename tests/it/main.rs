@@ -11,11 +11,17 @@ mod architecture;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod compile_fail;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod names;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod advance;
 mod batch;
 mod epoch;
 mod fingerprint;
+mod invariants;
 mod lease;
 mod lease_ends;
 mod life;

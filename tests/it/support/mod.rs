@@ -7,4 +7,5 @@ pub(crate) mod commands;
 pub(crate) mod draft;
 pub(crate) mod engines;
 pub(crate) mod gateway;
+pub(crate) mod wanted;
 pub(crate) mod world;

@@ -16,11 +16,14 @@ use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::command::{Acquire, Advance, Claim, Member, Release, Renew, Write};
 use fencegate::protocol::outcome::{Grant, LeaseView, Receipt, Written};
 use fencegate::protocol::rows::{LeaseRow, NamespaceRow, ResourceRow, TargetRow};
-use fencegate::protocol::{Change, Command, Context, Decision, Outcome, Snapshot, decide, invariants};
+use fencegate::protocol::{
+    Change, Command, Context, Decision, Outcome, Snapshot, Wanted, decide, invariants,
+};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::draft::Draft;
+use super::wanted::only;
 
 /// The namespace that every story plays in.
 pub(crate) const NAMESPACE: &str = "w";
@@ -145,9 +148,14 @@ impl World {
         }
     }
 
-    /// Decides without making anything durable.
+    /// Decides without making anything durable. What a command does not want must not matter: with the rows that an
+    /// engine would load for it, the decision is the same.
     pub(crate) fn decide(&self, command: &Command) -> Decision {
-        decide(&self.context(), &self.snapshot, command, self.now).unwrap()
+        let decision = decide(&self.context(), &self.snapshot, command, self.now).unwrap();
+        let loaded = only(&self.snapshot, &Wanted::by(command));
+        let again = decide(&self.context(), &loaded, command, self.now).unwrap();
+        assert!(decision == again, "{command:?} wants too little: {again:?}");
+        decision
     }
 
     /// Decides, and makes the changes durable.

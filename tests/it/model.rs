@@ -1,0 +1,172 @@
+//! Every history of a small world, searched to the end: what holds in all of them holds whatever a network does.
+//!
+//! Each world is searched until nothing new is found. FENCEGATE_MODEL_DEPTH=n gives every world n generations more;
+//! each test prints how many states it met.
+
+mod bounds;
+mod history;
+mod key;
+mod owners;
+mod promises;
+mod search;
+mod steps;
+
+use std::collections::BTreeSet;
+
+use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
+
+use self::bounds::Bounds;
+use self::search::{Met, search};
+use crate::support::code::Code;
+
+const SINGLE: Policy = Policy::Single;
+const ORDERED: Policy = Policy::Ordered { gapless: false };
+const GAPLESS: Policy = Policy::Ordered { gapless: true };
+const SESSION: Policy = Policy::Session;
+
+fn deeper(generations: u64) -> u64 {
+    let more = std::env::var("FENCEGATE_MODEL_DEPTH").ok().and_then(|text| text.parse().ok());
+    generations + more.unwrap_or(0_u64)
+}
+
+fn definition(policy: Policy, contract: Contract, issuer: Issuer) -> Definition {
+    Definition { policy, contract, issuer, store: Store::Document, scope: 1 }
+}
+
+fn explored(name: &str, bounds: &Bounds) -> Met {
+    let met = search(bounds);
+    let definition = bounds.world.definition();
+    let (states, transitions, depth) = (met.states, met.transitions, met.depth);
+    println!("{name}: {definition}: {states} states, {transitions} transitions, depth {depth}, complete");
+    met
+}
+
+/// Searches one page under a definition to the end and asserts that exactly the verdicts were met that it can give.
+fn one_page(definition: Definition, generations: u64, epochs: u64) {
+    let more = deeper(generations);
+    let epochs = if more > generations { 1 } else { epochs };
+    let bounds = Bounds { epochs, ..Bounds::one_page(definition, more) };
+    let met = explored("one page", &bounds);
+    let codes: BTreeSet<Code> = met.codes.keys().copied().collect();
+    assert_eq!(codes, reachable(&definition), "{definition}");
+}
+
+/// Searches a world of batches to the end and asserts that every mixture of verdicts was met.
+fn batches(definition: Definition, pages: &[&'static str], generations: u64) {
+    let met = explored("batches", &Bounds::batches(definition, pages.to_vec(), deeper(generations)));
+    let mixtures = [
+        [Code::Admitted, Code::Admitted],
+        [Code::Replayed, Code::Admitted],
+        [Code::Replayed, Code::Replayed],
+        [Code::Admitted, Code::OperationMismatch],
+        [Code::Replayed, Code::OperationMismatch],
+        [Code::NothingToDelete, Code::Admitted],
+    ];
+    for mixture in mixtures {
+        assert!(met.mixtures.contains(mixture.as_slice()), "{mixture:?} in {:?}", met.mixtures);
+    }
+}
+
+/// Every verdict that a definition can give in these worlds.
+fn reachable(definition: &Definition) -> BTreeSet<Code> {
+    let mut codes = BTreeSet::from([
+        Code::Admitted,
+        Code::Replayed,
+        Code::OperationMismatch,
+        Code::IncarnationGone,
+        Code::Deleted,
+        Code::StaleToken,
+        Code::NothingToDelete,
+        Code::Advanced,
+    ]);
+    match definition.issuer {
+        Issuer::Gateway => codes.extend([
+            Code::SealMissing,
+            Code::SealWrong,
+            Code::IssuerBehind,
+            Code::Granted,
+            Code::Repeated,
+            Code::Renewed,
+            Code::Released,
+            Code::LeaseHeld,
+            Code::LeaseEnded,
+        ]),
+        Issuer::Trusted { max_jump: None } => codes.extend([Code::EpochAhead, Code::IssuerExternal]),
+        Issuer::Trusted { max_jump: Some(_) } => {
+            codes.extend([Code::EpochAhead, Code::IssuerExternal, Code::TokenJump]);
+        }
+        Issuer::Registered => codes.extend([Code::EpochAhead, Code::IssuerExternal, Code::AdvanceForbidden]),
+    }
+    match definition.policy {
+        Policy::Single => codes.extend([Code::GenerationSpent, Code::PreconditionFailed]),
+        Policy::Ordered { gapless: false } => codes.extend([Code::SequenceRegressed]),
+        Policy::Ordered { gapless: true } => codes.extend([Code::SequenceRegressed, Code::SequenceGap]),
+        Policy::Session => codes.extend([Code::PreconditionRequired, Code::PreconditionFailed]),
+    }
+    if definition.contract == Contract::LeaseBound {
+        codes.insert(Code::LeaseNotLive);
+    }
+    codes
+}
+
+// What is broken in each: some order of pauses, duplicates, late deliveries, expiries, deletions, re-creations and one
+// epoch advance makes an invariant fail. What must hold: I1-I10, I14 and I16-I19 on every transition, and every
+// verdict of the definition is met.
+
+#[test]
+fn gateway_observed() {
+    // Under `observed` old owners go on, so these worlds are the largest.
+    for (policy, generations, epochs) in [(SINGLE, 3, 0), (ORDERED, 2, 0), (GAPLESS, 2, 1), (SESSION, 2, 1)] {
+        one_page(definition(policy, Contract::Observed, Issuer::Gateway), generations, epochs);
+    }
+}
+
+#[test]
+fn gateway_immediate() {
+    for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 2), (SESSION, 2)] {
+        one_page(definition(policy, Contract::Immediate, Issuer::Gateway), generations, 1);
+    }
+}
+
+#[test]
+fn gateway_lease_bound() {
+    for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 2), (SESSION, 2)] {
+        one_page(definition(policy, Contract::LeaseBound, Issuer::Gateway), generations, 1);
+    }
+}
+
+#[test]
+fn trusted_issuers() {
+    for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 3), (SESSION, 2)] {
+        one_page(definition(policy, Contract::Observed, Issuer::Trusted { max_jump: None }), generations, 1);
+    }
+    // Two positions leave nothing to jump over.
+    for policy in [SINGLE, GAPLESS, SESSION] {
+        one_page(definition(policy, Contract::Observed, Issuer::Trusted { max_jump: Some(1) }), 3, 0);
+    }
+}
+
+#[test]
+fn registered_issuers() {
+    for contract in [Contract::Observed, Contract::Immediate] {
+        for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 3), (SESSION, 2)] {
+            one_page(definition(policy, contract, Issuer::Registered), generations, 1);
+        }
+    }
+}
+
+#[test]
+fn batches_over_targets_of_one_page() {
+    for policy in [SINGLE, ORDERED, GAPLESS, SESSION] {
+        batches(definition(policy, Contract::Immediate, Issuer::Gateway), &["w/a"], 2);
+        batches(definition(policy, Contract::Observed, Issuer::Trusted { max_jump: None }), &["w/a"], 2);
+    }
+}
+
+#[test]
+fn batches_over_two_pages() {
+    for policy in [SINGLE, ORDERED, GAPLESS, SESSION] {
+        batches(definition(policy, Contract::LeaseBound, Issuer::Gateway), &["w/a", "w/b"], 1);
+        batches(definition(policy, Contract::Immediate, Issuer::Registered), &["w/a", "w/b"], 2);
+    }
+}

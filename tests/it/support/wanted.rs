@@ -1,0 +1,49 @@
+//! A snapshot of only what a command wants, as an engine loads it.
+
+use fencegate::protocol::incarnation::addressed;
+use fencegate::protocol::rows::EraRow;
+use fencegate::protocol::{Snapshot, Wanted};
+
+/// The wanted rows of `all`, with the namespace and the newest lease of each resource, and the resource of each lease.
+pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
+    let mut some = Snapshot::default();
+    let mut resources = wanted.resources.clone();
+    for lease in all.leases() {
+        let bucket = lease.resource.bucket();
+        let named = wanted.leases.contains(&(bucket, *lease.acquisition.as_bytes()));
+        if named || wanted.requests.contains(&(bucket, lease.request_key)) {
+            resources.insert(lease.resource.clone());
+            some.insert_lease(lease.clone());
+        }
+    }
+    let mut namespaces = wanted.namespaces.clone();
+    namespaces.extend(resources.iter().map(|resource| resource.namespace()));
+    namespaces
+        .iter()
+        .filter_map(|name| all.namespace(name))
+        .for_each(|row| some.insert_namespace(row.clone()));
+    for row in resources.iter().filter_map(|name| all.resource(name)) {
+        some.insert_resource(row.clone());
+        if let Some(lease) = row.lease.and_then(|newest| all.lease(&newest)) {
+            some.insert_lease(lease.clone());
+        }
+        for (born, incarnation) in all.eras(&row.resource) {
+            some.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
+        }
+    }
+    for address in &wanted.targets {
+        if let Some(row) = all.target(address) {
+            some.insert_target(address.resource.clone(), row.clone());
+        }
+    }
+    for one in &wanted.operations {
+        let Some(row) = all.resource(&one.resource) else { continue };
+        let era = |position| all.era_at(&one.resource, position);
+        let Some(incarnation) = addressed(row, one.position, one.incarnation, era) else { continue };
+        let key = (one.resource.clone(), incarnation, one.operation_id.clone());
+        if let Some(record) = all.operation(&key) {
+            some.insert_operation(record.clone());
+        }
+    }
+    some
+}
