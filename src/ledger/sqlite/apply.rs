@@ -26,7 +26,7 @@ use super::tuples::{Cells, Statement};
 const STEP: &str = "UPDATE ledger SET ledger_seq = ledger_seq + 1, clock_ms = max(clock_ms, ?1) WHERE one = 1 \
                     RETURNING ledger_seq";
 
-pub(super) const NAMESPACES_INSERT: Statement = Statement {
+const NAMESPACES_INSERT: Statement = Statement {
     head: "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, base_incarnation, \
            definition, version) \
            WITH RECURSIVE buckets (bucket) AS (VALUES (0) UNION ALL SELECT bucket + 1 FROM buckets WHERE bucket < 255) \
@@ -38,7 +38,7 @@ pub(super) const NAMESPACES_INSERT: Statement = Statement {
 /// Copies of a namespace: one per bucket.
 const COPIES: u64 = 256;
 
-pub(super) const RESOURCES_INSERT: Statement = Statement {
+const RESOURCES_INSERT: Statement = Statement {
     head: "INSERT INTO resources (bucket, resource, incarnation, born_epoch, born_token, life, issued_epoch, \
            issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
            applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, \
@@ -49,7 +49,7 @@ pub(super) const RESOURCES_INSERT: Statement = Statement {
 
 /// Columns 3 to 22 are the new row, 23 to 35 what the decision saw. The last lines are the fence itself: even for a
 /// row that is as the decision saw it, no register goes back.
-pub(super) const RESOURCES_UPDATE: Statement = Statement {
+const RESOURCES_UPDATE: Statement = Statement {
     head: "UPDATE resources SET incarnation = v.column3, born_epoch = v.column4, born_token = v.column5, \
            life = v.column6, issued_epoch = v.column7, issued_token = v.column8, floor_epoch = v.column9, \
            floor_token = v.column10, revoked_epoch = v.column11, revoked_token = v.column12, \
@@ -71,19 +71,19 @@ pub(super) const RESOURCES_UPDATE: Statement = Statement {
            AND resources.commit_no <= v.column16 AND resources.incarnation <= v.column3",
 };
 
-pub(super) const ERAS_INSERT: Statement = Statement {
+const ERAS_INSERT: Statement = Statement {
     head: "INSERT INTO incarnations (bucket, resource, born_epoch, born_token, incarnation) SELECT * FROM",
     width: 5,
     tail: "WHERE column1 IS NOT NULL",
 };
 
-pub(super) const TARGETS_CLEAR: Statement = Statement {
+const TARGETS_CLEAR: Statement = Statement {
     head: "DELETE FROM targets WHERE rowid IN (SELECT t.rowid FROM",
     width: 2,
     tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column1 AND t.resource = k.column2)",
 };
 
-pub(super) const TARGETS_REMOVE: Statement = Statement {
+const TARGETS_REMOVE: Statement = Statement {
     head: "DELETE FROM targets WHERE rowid IN (SELECT t.rowid FROM",
     width: 3,
     tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column1 AND t.resource = k.column2 \
@@ -91,7 +91,7 @@ pub(super) const TARGETS_REMOVE: Statement = Statement {
 };
 
 /// Content is replaced only by that of a later commit.
-pub(super) const TARGETS_STORE: Statement = Statement {
+const TARGETS_STORE: Statement = Statement {
     head: "INSERT INTO targets (bucket, resource, target, incarnation, commit_no, content_type, size, digest, body) \
            SELECT * FROM",
     width: 9,
@@ -101,7 +101,7 @@ pub(super) const TARGETS_STORE: Statement = Statement {
            digest = excluded.digest, body = excluded.body WHERE targets.commit_no < excluded.commit_no",
 };
 
-pub(super) const OPERATIONS_INSERT: Statement = Statement {
+const OPERATIONS_INSERT: Statement = Statement {
     head: "INSERT INTO operations (bucket, resource, incarnation, operation_id, target, method, fingerprint, \
            position_epoch, position_token, sequence, acquisition, state, attempt, created_ms, decided_ms, done, \
            commit_no, etag_incarnation, etag_commit, response) SELECT * FROM",
@@ -109,7 +109,7 @@ pub(super) const OPERATIONS_INSERT: Statement = Statement {
     tail: "WHERE column1 IS NOT NULL",
 };
 
-pub(super) const LEASES_INSERT: Statement = Statement {
+const LEASES_INSERT: Statement = Statement {
     head: "INSERT INTO leases (bucket, acquisition, nonce, key_id, resource, position_epoch, position_token, holder, \
            ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state) SELECT * FROM",
     width: 15,
@@ -117,14 +117,14 @@ pub(super) const LEASES_INSERT: Statement = Statement {
 };
 
 /// Columns 3 to 5 are what a renewal or an end changes, 6 and 7 what the decision saw.
-pub(super) const LEASES_UPDATE: Statement = Statement {
+const LEASES_UPDATE: Statement = Statement {
     head: "UPDATE leases SET ttl_ms = v.column3, expires_ms = v.column4, state = v.column5 FROM",
     width: 7,
     tail: "AS v WHERE leases.bucket = v.column1 AND leases.acquisition = v.column2 \
            AND leases.expires_ms = v.column6 AND leases.state = v.column7",
 };
 
-pub(super) const AUDIT_INSERT: Statement = Statement {
+const AUDIT_INSERT: Statement = Statement {
     head: "INSERT INTO audit (bucket, resource, ledger_seq, ordinal, verb, position_epoch, position_token, reason, \
            at_ms) SELECT * FROM",
     width: 9,
@@ -368,4 +368,22 @@ fn audit_cells(cells: &mut Cells, seq: LedgerSeq, (ordinal, row): (usize, &Audit
     cells.position(row.position);
     cells.maybe_text(row.reason.as_deref());
     cells.time(row.at);
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<String> {
+    let statements = [
+        NAMESPACES_INSERT,
+        RESOURCES_INSERT,
+        RESOURCES_UPDATE,
+        ERAS_INSERT,
+        TARGETS_CLEAR,
+        TARGETS_REMOVE,
+        TARGETS_STORE,
+        OPERATIONS_INSERT,
+        LEASES_INSERT,
+        LEASES_UPDATE,
+        AUDIT_INSERT,
+    ];
+    statements.iter().flat_map(Statement::texts).chain([STEP.to_owned()]).collect()
 }

@@ -22,32 +22,32 @@ use super::rows::{
 };
 use super::tuples::Statement;
 
-pub(super) const LEASES: Statement = Statement {
+const LEASES: Statement = Statement {
     head: concat!("SELECT k.column1, ", lease_columns!(), " FROM"),
     width: 3,
     tail: "AS k CROSS JOIN leases AS l ON l.bucket = k.column2 AND l.acquisition = k.column3",
 };
 
-pub(super) const LEASES_BY_REQUEST: Statement = Statement {
+const LEASES_BY_REQUEST: Statement = Statement {
     head: concat!("SELECT k.column1, ", lease_columns!(), " FROM"),
     width: 3,
     tail: "AS k CROSS JOIN leases AS l ON l.bucket = k.column2 AND l.request_key = k.column3",
 };
 
-pub(super) const NAMESPACES: Statement = Statement {
+const NAMESPACES: Statement = Statement {
     head: concat!("SELECT k.column1, ", namespace_columns!(), " FROM"),
     width: 3,
     tail: "AS k CROSS JOIN namespaces AS n ON n.bucket = k.column2 AND n.namespace = k.column3",
 };
 
-pub(super) const RESOURCES: Statement = Statement {
+const RESOURCES: Statement = Statement {
     head: concat!("SELECT k.column1, ", resource_columns!(), " FROM"),
     width: 3,
     tail: "AS k CROSS JOIN resources AS r ON r.bucket = k.column2 AND r.resource = k.column3",
 };
 
 /// Of each resource the one ended incarnation in which a position falls.
-pub(super) const ERAS: Statement = Statement {
+const ERAS: Statement = Statement {
     head: "SELECT k.column1, i.incarnation, i.born_epoch, i.born_token FROM",
     width: 5,
     tail: "AS k CROSS JOIN incarnations AS i ON i.bucket = k.column2 AND i.resource = k.column3 \
@@ -58,14 +58,14 @@ pub(super) const ERAS: Statement = Statement {
              ORDER BY e.born_epoch DESC, e.born_token DESC LIMIT 1)",
 };
 
-pub(super) const OPERATIONS: Statement = Statement {
+const OPERATIONS: Statement = Statement {
     head: concat!("SELECT k.column1, ", operation_columns!(), " FROM"),
     width: 5,
     tail: "AS k CROSS JOIN operations AS o ON o.bucket = k.column2 AND o.resource = k.column3 \
            AND o.incarnation = k.column4 AND o.operation_id = k.column5",
 };
 
-pub(super) const TARGETS: Statement = Statement {
+const TARGETS: Statement = Statement {
     head: concat!("SELECT k.column1, ", target_columns!(), " FROM"),
     width: 4,
     tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column2 AND t.resource = k.column3 \
@@ -273,4 +273,12 @@ async fn load_targets(
         snapshot.insert_target(resource, row);
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<String> {
+    [LEASES, LEASES_BY_REQUEST, NAMESPACES, RESOURCES, ERAS, OPERATIONS, TARGETS]
+        .iter()
+        .flat_map(Statement::texts)
+        .collect()
 }

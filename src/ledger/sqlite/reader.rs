@@ -279,3 +279,22 @@ fn bucket_of(resource: &ResourceName) -> i64 {
 fn signed(value: u64) -> Result<i64, Fault> {
     i64::try_from(value).map_err(|_| Fault::unreadable(format!("{value} is above what a column holds")))
 }
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<String> {
+    [
+        DOCUMENT,
+        DOCUMENT_HEAD,
+        OPERATION,
+        NEWEST_OPERATION,
+        OPERATIONS,
+        OPERATIONS_APPLIED,
+        OPERATIONS_NOT_APPLIED,
+        LEASE,
+        NAMESPACES,
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain(listing::texts())
+    .collect()
+}

@@ -29,7 +29,7 @@ pub(super) struct Statement {
 
 impl Statement {
     /// Its text with room for at least so many rows.
-    pub(super) fn text(&self, rows: usize) -> String {
+    fn text(&self, rows: usize) -> String {
         let room = SIZES.into_iter().find(|size| *size >= rows).unwrap_or(rows);
         let mut tuple = String::from("(?");
         for _ in 1..self.width {
@@ -50,6 +50,12 @@ impl Statement {
         text.push_str(") ");
         text.push_str(self.tail);
         text
+    }
+
+    /// Every text that it can have.
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> Vec<String> {
+        SIZES.into_iter().map(|size| self.text(size)).collect()
     }
 
     /// Runs it over all items and counts the rows that it changed.

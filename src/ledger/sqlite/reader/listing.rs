@@ -39,13 +39,16 @@ const PAGE_NOT_ACTIVE: &str = resources!(
     "r.resource >= ?1 AND r.resource < ?2 AND r.life <> 'active' AND r.life = ?4 ORDER BY r.resource LIMIT ?3"
 );
 
+// The text below says it as a literal, since a LIMIT cannot look at its row.
+const _: () = assert!(TARGETS_SHOWN == 100);
+
 /// The first targets of each resource. The inner selection keeps one resource with very many from being read whole.
 const TARGETS: Statement = Statement {
     head: concat!("SELECT k.column1, ", target_columns!(), " FROM"),
-    width: 4,
+    width: 3,
     tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column2 AND t.resource = k.column3 AND t.target IN (\
              SELECT s.target FROM targets AS s WHERE s.bucket = k.column2 AND s.resource = k.column3 \
-             ORDER BY s.target LIMIT k.column4) \
+             ORDER BY s.target LIMIT 100) \
            ORDER BY k.column1, t.target",
 };
 
@@ -120,7 +123,6 @@ async fn add_targets(connection: &mut SqliteConnection, found: &mut [ResourceRea
             |cells, resource| {
                 cells.bucket(resource.bucket());
                 cells.text(resource.as_str());
-                cells.whole(u64::from(TARGETS_SHOWN));
             },
             |resource, columns| Ok((resource.clone(), rows::target(columns)?)),
         )
@@ -168,6 +170,12 @@ fn successor(prefix: &str) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<String> {
+    let pages = [RESOURCE, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE].map(str::to_owned);
+    pages.into_iter().chain(TARGETS.texts()).collect()
 }
 
 #[cfg(test)]
