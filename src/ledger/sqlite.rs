@@ -25,7 +25,9 @@ use std::sync::Arc;
 
 use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection, SqlitePool};
 use tracing::{info, warn};
+use uuid::Uuid;
 
+use crate::domain::counter::LedgerSeq;
 use crate::domain::time::Timestamp;
 use crate::protocol::Wanted;
 
@@ -40,12 +42,23 @@ pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
 pub use schema::{MigrationState, migrate, migration_status};
 
+/// How far the ledger has come, as this process saw it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// By the last commit that is known to be durable.
+    committed: LedgerSeq,
+    /// By the batch that is not committed yet.
+    pending: LedgerSeq,
+}
+
 /// The writer. It owns the one connection that writes, and the lock of the file.
 pub struct SqliteEngine {
     path: PathBuf,
     /// None after a doubt, until it can be opened again.
     connection: Option<SqliteConnection>,
     in_transaction: bool,
+    id: Uuid,
+    progress: Progress,
     time: Arc<LedgerTime>,
     readers: SqlitePool,
     checkpointer: Checkpointer,
@@ -54,17 +67,6 @@ pub struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    const fn new(
-        path: PathBuf,
-        connection: SqliteConnection,
-        time: Arc<LedgerTime>,
-        readers: SqlitePool,
-        checkpointer: Checkpointer,
-        lock: FileLock,
-    ) -> Self {
-        Self { path, connection: Some(connection), in_transaction: false, time, readers, checkpointer, lock }
-    }
-
     /// The connection, outside a transaction; a new one after a doubt.
     async fn ready(&mut self) -> Result<(), EngineError> {
         if self.in_transaction {
@@ -82,12 +84,19 @@ impl SqliteEngine {
     }
 
     /// A new connection that has made a commit of its own: the log is synced past whatever the one before it left
-    /// behind, so what can be read from now on is durable.
-    async fn reopen(&self) -> Result<SqliteConnection, String> {
+    /// behind, so what can be read from now on is durable. It must be the same database, and no older than it was:
+    /// somebody may have put a backup in its place.
+    async fn reopen(&mut self) -> Result<SqliteConnection, String> {
         let mut connection =
             settings::writer(&self.path).connect().await.map_err(|error| error.to_string())?;
         settings::verify_writer(&mut connection).await.map_err(|unfit| unfit.to_string())?;
-        open::barrier(&mut connection, self.time.now()).await.map_err(|fault| fault.to_string())?;
+        let found = open::identity(&mut connection).await.map_err(|fault| fault.to_string())?;
+        if found.id != self.id || found.reached < self.progress.committed {
+            return Err("another or an older database stands in its place; stop the gateway".to_owned());
+        }
+        let reached =
+            open::barrier(&mut connection, self.time.now()).await.map_err(|fault| fault.to_string())?;
+        self.progress.committed = reached;
         Ok(connection)
     }
 
@@ -132,7 +141,8 @@ impl Engine for SqliteEngine {
         if !self.in_transaction {
             return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
         }
-        Ok(apply::write(self.open_connection()?, changes, now).await?)
+        self.progress.pending = apply::write(self.open_connection()?, changes, now).await?;
+        Ok(())
     }
 
     async fn commit(&mut self) -> CommitOutcome {
@@ -142,6 +152,7 @@ impl Engine for SqliteEngine {
         match connection.execute("COMMIT").await {
             Ok(_) => {
                 self.in_transaction = false;
+                self.progress.committed = self.progress.committed.max(self.progress.pending);
                 self.checkpointer.committed();
                 CommitOutcome::Committed
             }

@@ -131,12 +131,12 @@ const AUDIT_INSERT: Statement = Statement {
     tail: "WHERE column1 IS NOT NULL",
 };
 
-/// Writes a batch. A transaction is open; the caller commits it.
+/// Writes a batch, and tells how far the ledger comes with it. A transaction is open; the caller commits it.
 pub(super) async fn write(
     connection: &mut SqliteConnection,
     changes: &ChangeSet,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<LedgerSeq, Fault> {
     let seq = step(connection, now).await?;
     write_namespaces(connection, changes).await?;
     write_resources(connection, changes).await?;
@@ -146,7 +146,10 @@ pub(super) async fn write(
     OPERATIONS_INSERT.run_exactly("operations", connection, &changes.operations, operation_cells).await?;
     write_leases(connection, changes).await?;
     let lines: Vec<(usize, &AuditRow)> = changes.audit.iter().enumerate().collect();
-    AUDIT_INSERT.run_exactly("audit", connection, &lines, |cells, line| audit_cells(cells, seq, *line)).await
+    AUDIT_INSERT
+        .run_exactly("audit", connection, &lines, |cells, line| audit_cells(cells, seq, *line))
+        .await?;
+    Ok(seq)
 }
 
 /// Counts one step of the ledger, and writes the time down.

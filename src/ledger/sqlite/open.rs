@@ -7,6 +7,7 @@ use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{Connection, Executor, SqliteConnection, SqlitePool};
 use uuid::Uuid;
 
+use crate::domain::counter::LedgerSeq;
 use crate::domain::seal::{KeyFingerprint, KeyId};
 use crate::domain::time::{Clock, Timestamp};
 use crate::limits::{SQLITE_READ_WAIT, SQLITE_READERS};
@@ -17,7 +18,7 @@ use super::columns::Columns;
 use super::fault::Fault;
 use super::lock::{self, FileLock};
 use super::time::LedgerTime;
-use super::{SqliteEngine, SqliteReader, apply, schema, settings};
+use super::{Progress, SqliteEngine, SqliteReader, apply, schema, settings};
 
 /// Whether a database may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,13 +122,22 @@ fn holder_text(holder: Option<u32>) -> String {
     holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
 }
 
+/// The ledger's one row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) id: Uuid,
+    /// The effective time that it remembers.
+    pub(super) time: Timestamp,
+    /// How far it has come.
+    pub(super) reached: LedgerSeq,
+}
+
 /// A database that is locked and up to date, and not yet in use.
 pub struct Database {
     path: PathBuf,
     connection: SqliteConnection,
     durability: String,
-    id: Uuid,
-    recorded_time: Timestamp,
+    found: Found,
     clock: Arc<dyn Clock>,
     lock: FileLock,
 }
@@ -149,16 +159,16 @@ impl Database {
         };
         let lock = FileLock::take(&path)?;
         let (mut connection, durability) = schema::open(&path).await?;
-        let (id, recorded_time) = identify(&mut connection, new_id, clock.wall())
+        let found = identify(&mut connection, new_id, clock.wall())
             .await
             .map_err(|fault| OpenError::database(&path, fault))?;
-        Ok(Self { path, connection, durability, id, recorded_time, clock, lock })
+        Ok(Self { path, connection, durability, found, clock, lock })
     }
 
     /// The database's own id.
     #[must_use]
     pub const fn id(&self) -> Uuid {
-        self.id
+        self.found.id
     }
 
     /// The seal keys that were ever active here, oldest first.
@@ -195,16 +205,27 @@ impl Database {
     /// # Errors
     /// [`OpenError`] when a connection cannot be had or that commit fails.
     pub async fn start(self) -> Result<(SqliteEngine, SqliteReader, Identity), OpenError> {
-        let Self { path, mut connection, durability, id, recorded_time, clock, lock } = self;
-        let time = Arc::new(LedgerTime::starting_at(recorded_time, clock));
-        barrier(&mut connection, time.now()).await.map_err(|fault| OpenError::database(&path, fault))?;
+        let Self { path, mut connection, durability, found, clock, lock } = self;
+        let time = Arc::new(LedgerTime::starting_at(found.time, clock));
+        let reached =
+            barrier(&mut connection, time.now()).await.map_err(|fault| OpenError::database(&path, fault))?;
         let readers = readers(&path).await?;
         let checkpointer =
             Checkpointer::start(&path).await.map_err(|error| OpenError::database(&path, error))?;
         let identity =
-            Identity { engine: "sqlite", database: id, schema_version: schema::version(), durability };
+            Identity { engine: "sqlite", database: found.id, schema_version: schema::version(), durability };
         let reader = SqliteReader::new(readers.clone(), time.clone());
-        let engine = SqliteEngine::new(path, connection, time, readers, checkpointer, lock);
+        let engine = SqliteEngine {
+            path,
+            connection: Some(connection),
+            in_transaction: false,
+            id: found.id,
+            progress: Progress { committed: reached, pending: reached },
+            time,
+            readers,
+            checkpointer,
+            lock,
+        };
         Ok((engine, reader, identity))
     }
 
@@ -220,20 +241,16 @@ impl Database {
     }
 }
 
-/// A commit that changes nothing but the ledger's own count and time.
-pub(super) async fn barrier(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), Fault> {
+/// A commit that changes nothing but the ledger's own count, which it gives, and time.
+pub(super) async fn barrier(connection: &mut SqliteConnection, now: Timestamp) -> Result<LedgerSeq, Fault> {
     connection.execute("BEGIN IMMEDIATE").await?;
-    apply::step(connection, now).await?;
+    let reached = apply::step(connection, now).await?;
     connection.execute("COMMIT").await?;
-    Ok(())
+    Ok(reached)
 }
 
-/// Makes the ledger's one row where there is none, and reads id and time.
-async fn identify(
-    connection: &mut SqliteConnection,
-    new_id: Uuid,
-    wall: Timestamp,
-) -> Result<(Uuid, Timestamp), Fault> {
+/// Makes the ledger's one row where there is none, and reads it.
+async fn identify(connection: &mut SqliteConnection, new_id: Uuid, wall: Timestamp) -> Result<Found, Fault> {
     sqlx::query(
         "INSERT INTO ledger (one, database_id, ledger_seq, clock_ms) VALUES (1, ?1, 0, ?2) \
          ON CONFLICT (one) DO NOTHING",
@@ -242,10 +259,20 @@ async fn identify(
     .bind(wall.ms())
     .execute(&mut *connection)
     .await?;
-    let row =
-        sqlx::query("SELECT database_id, clock_ms FROM ledger WHERE one = 1").fetch_one(connection).await?;
+    identity(connection).await
+}
+
+/// What the ledger says of itself.
+pub(super) async fn identity(connection: &mut SqliteConnection) -> Result<Found, Fault> {
+    let row = sqlx::query("SELECT database_id, clock_ms, ledger_seq FROM ledger WHERE one = 1")
+        .fetch_one(connection)
+        .await?;
     let mut columns = Columns::of(&row);
-    Ok((columns.parsed(Uuid::parse_str)?, columns.time()?))
+    Ok(Found {
+        id: columns.parsed(Uuid::parse_str)?,
+        time: columns.time()?,
+        reached: columns.counter(LedgerSeq::new)?,
+    })
 }
 
 async fn keys(connection: &mut SqliteConnection) -> Result<Vec<RecordedKey>, Fault> {

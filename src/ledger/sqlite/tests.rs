@@ -15,7 +15,6 @@ use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Clock;
 use crate::protocol::rows::{NamespaceRow, ResourceRow};
-use crate::protocol::wanted::OperationWanted;
 
 struct Still;
 
@@ -149,6 +148,38 @@ async fn a_database_that_cannot_be_opened_again_is_unavailable() {
     }
     std::fs::rename(&away, &path).unwrap();
     assert_eq!(floor(&mut engine, &resource).await, Some(7));
+    engine.close().await;
+}
+
+/// A backup that somebody put in the file's place has forgotten what was acknowledged; it must not be served.
+#[tokio::test]
+async fn an_older_or_another_database_in_its_place_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, backup) = (folder.path().join("f.db"), folder.path().join("backup.db"));
+    let (resource, other) = (name("s/a"), folder.path().join("other.db"));
+    let mut engine = open(&path).await;
+    run(&mut engine, &format!("VACUUM INTO '{}'", backup.display())).await;
+    for token in [7, 8] {
+        let changes = heard_of(&name(&format!("s{token}/a")), token);
+        assert_eq!(write(&mut engine, &changes).await, CommitOutcome::Committed);
+    }
+    let database = Database::open(&other, OpenMode::Create, Uuid::max(), Arc::new(Still)).await.unwrap();
+    let mut another = database.start().await.unwrap().0;
+    for token in 1..9 {
+        let changes = heard_of(&name(&format!("s{token}/a")), token);
+        assert_eq!(write(&mut another, &changes).await, CommitOutcome::Committed);
+    }
+    another.close().await;
+    for replaced in [backup, other] {
+        engine.set_aside("a test").await;
+        std::fs::rename(&replaced, &path).unwrap();
+        for suffix in ["-wal", "-shm"] {
+            let left = folder.path().join(format!("f.db{suffix}"));
+            assert!(!left.exists() || std::fs::remove_file(left).is_ok());
+        }
+        let refused = engine.load(&wanted(&resource)).await;
+        assert!(matches!(refused, Err(EngineError::Unavailable(_))), "{refused:?}");
+    }
     engine.close().await;
 }
 
