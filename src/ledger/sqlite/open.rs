@@ -299,6 +299,6 @@ async fn readers(path: &Path) -> Result<SqlitePool, OpenError> {
         .await
         .map_err(fail)?;
     let mut connection = pool.acquire().await.map_err(fail)?;
-    settings::verify_reader(&mut connection).await.map_err(|unfit| schema::unfit_at(path, &unfit))?;
+    settings::verify_reader(&mut connection).await.map_err(|unfit| schema::unfit_at(path, unfit))?;
     Ok(pool)
 }

@@ -67,8 +67,7 @@ pub(super) async fn open(path: &Path) -> Result<(SqliteConnection, String), Open
     let fail = |error| OpenError::database(path, error);
     inspect(path).await?;
     let mut connection = settings::writer(path).connect().await.map_err(fail)?;
-    let durability =
-        settings::verify_writer(&mut connection).await.map_err(|unfit| unfit_at(path, &unfit))?;
+    let durability = settings::verify_writer(&mut connection).await.map_err(|unfit| unfit_at(path, unfit))?;
     MIGRATOR.run(&mut connection).await.map_err(|error| OpenError::Database {
         path: path.to_owned(),
         reason: format!("a step of the schema could not be applied: {error}"),
@@ -96,15 +95,20 @@ fn states(found: &Found) -> Vec<MigrationState> {
 async fn inspect(path: &Path) -> Result<Found, OpenError> {
     let fail = |error| OpenError::database(path, error);
     let mut connection = settings::reader(path).connect().await.map_err(fail)?;
-    settings::verify_version(&mut connection).await.map_err(|unfit| unfit_at(path, &unfit))?;
+    settings::verify_version(&mut connection).await.map_err(|unfit| unfit_at(path, unfit))?;
     let found = look(&mut connection).await.map_err(fail)?;
     connection.close().await.map_err(fail)?;
     judge(path, &found)?;
     Ok(found)
 }
 
-pub(super) fn unfit_at(path: &Path, reason: &Unfit) -> OpenError {
-    OpenError::Unfit { path: path.to_owned(), reason: reason.to_string() }
+pub(super) fn unfit_at(path: &Path, unfit: Unfit) -> OpenError {
+    match unfit {
+        Unfit::Sql(error) => OpenError::database(path, error),
+        Unfit::OldSqlite { .. } | Unfit::Setting { .. } => {
+            OpenError::Unfit { path: path.to_owned(), reason: unfit.to_string() }
+        }
+    }
 }
 
 async fn look(connection: &mut SqliteConnection) -> Result<Found, sqlx::Error> {
