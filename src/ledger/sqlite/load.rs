@@ -188,9 +188,11 @@ async fn load_eras(
     wanted: &Wanted,
     snapshot: &mut Snapshot,
 ) -> Result<(), Fault> {
+    // Where only an earlier incarnation can be meant, the rule finds none without an era to look in.
     let before_birth = |one: &&OperationWanted| {
-        one.incarnation.is_none()
-            && snapshot.resource(&one.resource).is_some_and(|row| one.position.is_below(row.born))
+        snapshot
+            .resource(&one.resource)
+            .is_some_and(|row| addressed(row, one.position, one.incarnation, |_| None).is_none())
     };
     let keys: Vec<(ResourceName, Position)> = wanted
         .operations
