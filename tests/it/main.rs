@@ -17,6 +17,8 @@ mod conformance;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod naive;
