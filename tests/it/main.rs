@@ -15,6 +15,8 @@ mod compile_fail;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod decision;
 #[cfg(test)]
 mod http;
