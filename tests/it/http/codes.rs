@@ -253,16 +253,17 @@ async fn repeats(seen: &mut Seen, house: &House) {
         ask("POST", "/v1/leases").json(&json!({"resource": resource, "request_id": id, "holder": holder}))
     };
     let mut ids = Vec::new();
-    for (number, name) in ["pages/r1", "pages/r2", "pages/r3"].into_iter().enumerate() {
-        let lease = house.call(wanted(name, number as u128, "a")).await.expect(201);
+    let all = [(0, "pages/r1"), (1, "pages/r2"), (2, "pages/r3")];
+    for (number, name) in all {
+        let lease = house.call(wanted(name, number, "a")).await.expect(201);
         ids.push(lease["acquisition_id"].as_str().unwrap().to_owned());
     }
     tried(seen, house, wanted("pages/r1", 0, "b")).await;
     house.call(ask("DELETE", &format!("/v1/leases/{}", ids[0]))).await.expect(200);
     house.clock.advance(30_000);
     house.acquire("pages/r3").await;
-    for (number, name) in ["pages/r1", "pages/r2", "pages/r3"].into_iter().enumerate() {
-        tried(seen, house, wanted(name, number as u128, "a")).await;
+    for (number, name) in all {
+        tried(seen, house, wanted(name, number, "a")).await;
     }
 }
 

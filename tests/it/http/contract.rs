@@ -24,17 +24,14 @@ pub(super) type Call = (String, String);
 /// The route that a path leads to.
 pub(super) fn route_of(path: &str) -> Option<&'static Route> {
     let path = path.split('?').next().unwrap_or_default();
-    let fits = |pattern: &str| match pattern.split_once("{*") {
-        Some((prefix, _)) => path.starts_with(prefix) && path.len() > prefix.len(),
-        None => {
-            let (wanted, given): (Vec<&str>, Vec<&str>) =
-                (pattern.split('/').collect(), path.split('/').collect());
-            wanted.len() == given.len()
-                && wanted
-                    .iter()
-                    .zip(given)
-                    .all(|(one, other)| one.starts_with('{') && !other.is_empty() || *one == other)
+    let fits = |pattern: &str| {
+        if let Some((prefix, _)) = pattern.split_once("{*") {
+            return path.starts_with(prefix) && path.len() > prefix.len();
         }
+        let (wanted, given): (Vec<&str>, Vec<&str>) =
+            (pattern.split('/').collect(), path.split('/').collect());
+        let same = |(one, other): (&&str, &str)| one.starts_with('{') && !other.is_empty() || **one == *other;
+        wanted.len() == given.len() && wanted.iter().zip(given).all(same)
     };
     routes().iter().find(|route| route.patterns.iter().any(|pattern| fits(pattern)))
 }
