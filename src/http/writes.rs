@@ -144,7 +144,7 @@ fn members(body: &[u8], ledger: &Ledger) -> Result<Vec<Member>, Problem> {
 
 /// One member, completed as the same request to the data plane would be.
 fn member(value: Value, place_of: &str, ledger: &Ledger) -> Result<Member, Problem> {
-    let within = format!("{place_of}.");
+    let within = format!("{place_of}: ");
     let mut object = Object::within(value, place_of)?;
     object.only(FIELDS)?;
     let method = method(&mut object)?;

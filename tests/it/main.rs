@@ -19,6 +19,8 @@ mod contract;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod naive;
