@@ -20,9 +20,9 @@ fn row() -> ResourceRow {
 }
 
 fn altered(alter: impl FnOnce(&mut ResourceRow)) -> ResourceRow {
-    let mut after = row();
-    alter(&mut after);
-    after
+    let mut changed = row();
+    alter(&mut changed);
+    changed
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Bounds {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a draft is made for this one call")]
     fn add(&mut self, draft: Draft) {
         let member = draft.member(&self.world);
         let same = |other: &Template| {

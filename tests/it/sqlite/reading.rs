@@ -103,7 +103,7 @@ async fn a_resource_shows_its_first_hundred_targets_in_order() {
     assert_eq!(read.targets.len(), 100);
     assert_eq!(read.targets[0].target, None);
     let shown: Vec<String> =
-        read.targets.iter().skip(1).flat_map(|row| row.target.clone()).map(|t| t.to_string()).collect();
+        read.targets.iter().skip(1).filter_map(|row| row.target.clone()).map(|t| t.to_string()).collect();
     assert_eq!(shown, (0..99).map(|index| format!("t{index:03}")).collect::<Vec<_>>());
     let listed = running.ledger.read(|reader| reader.resources(all())).await.unwrap();
     assert_eq!(listed[0].targets, read.targets);
