@@ -23,6 +23,7 @@ use crate::domain::time::Clock;
 use crate::http::{self, Door};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
+use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Ledger, Setting, keys, memory, sqlite};
 
 pub use system::{OsEntropy, SystemClock};
@@ -138,7 +139,8 @@ async fn open_sqlite(
     config: &Config,
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
-    let mut database = sqlite::Database::open(path, fresh, surroundings.clock.clone()).await?;
+    let mut database =
+        sqlite::Database::open(path, OpenMode::Create, fresh, surroundings.clock.clone()).await?;
     let recorded = database.recorded_keys().await?;
     let keyring = keyfile::keyring(&config.seal_key, &recorded, surroundings.entropy.as_ref())?;
     if let Some(key) = keys::check(&recorded, &keyring)? {

@@ -22,6 +22,36 @@ pub const READS_IN_FLIGHT: usize = 512;
 /// Connections that read the embedded database beside the one that writes.
 pub const SQLITE_READERS: u32 = 4;
 
+/// How long a statement of the embedded database waits for a lock that somebody else holds (a backup, a person with a
+/// shell). The gateway's own connections never hold one against each other for longer than a commit.
+pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a read waits for one of the reading connections before it is given up.
+pub const SQLITE_READ_WAIT: Duration = Duration::from_secs(10);
+
+/// Rows of one statement of the embedded database: a statement costs a hop to the thread of its connection, which 64
+/// rows share well; the text of a larger one, kept ready per connection, costs more memory than it saves time.
+pub const SQLITE_STATEMENT_ROWS: usize = 64;
+
+/// Content of one statement, in bytes; it is held twice while the statement runs. One larger body goes alone.
+pub const SQLITE_STATEMENT_BODY_BYTES: usize = 4 * 1_048_576;
+
+/// Content up to which a statement is kept ready for the next batch, in bytes: it keeps its last values with it.
+pub const SQLITE_KEPT_STATEMENT_BYTES: usize = 64 * 1_024;
+
+/// Pages of the write-ahead log that wait for a checkpoint before one is made (SQLite's own default).
+pub const SQLITE_CHECKPOINT_PAGES: i64 = 1_000;
+
+/// How long a checkpoint waits after a commit, so that one serves many.
+pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Pages of the write-ahead log (64 MiB) beyond which the writer makes a checkpoint itself: under load without a pause
+/// the one in the background is never quite done, and the log would grow for ever.
+pub const SQLITE_WAL_PAGES: i64 = 16_384;
+
+/// Page cache of the writing connection, in KiB.
+pub const SQLITE_CACHE_KIB: u32 = 16_384;
+
 /// Items of one page of a list, at most.
 pub const PAGE_ITEMS: u32 = 100;
 

@@ -31,6 +31,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: Cance
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
+        // A client may close its sending side and still wait for the answer.
+        .half_close(true)
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);

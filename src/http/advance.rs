@@ -14,6 +14,7 @@ use super::json::Object;
 use super::leases::control_body;
 use super::names;
 use super::problem::{self, About, Code, Problem};
+use super::query::malformed;
 use super::{extract, resources};
 
 /// `POST /v1/advance/{name}`. The answer is the resource.
@@ -51,7 +52,11 @@ fn command(asked: &Asked<'_>, place: &names::Place, body: &[u8]) -> Result<Advan
     let Some(token) = token else {
         return Err(Problem::new(Code::TokenRequired, "send fencing_token with the position to advance to"));
     };
-    let token = extract::token_of(&token, place.rules.definition.issuer, "fencing_token")?;
+    let issuer = place.rules.definition.issuer;
+    let token = extract::token_of(&token, issuer, "fencing_token")?;
+    if extract::token(asked.headers(), issuer)?.is_some_and(|header| header != token) {
+        return Err(malformed("the header Fencing-Token and fencing_token differ; send one of the two"));
+    }
     let reason = reason_of(&object, reason)?;
     let claim = asked.hall.door.ledger.claim(&place.address.resource, &token);
     Ok(Advance { resource: place.address.resource.clone(), claim, reason })

@@ -1,6 +1,6 @@
 //! Headers: read once into words of the domain, or refused with the character and the reason.
 
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Version};
 
@@ -37,6 +37,36 @@ pub(super) fn bounded(headers: &HeaderMap) -> Result<(), Problem> {
         return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
     Ok(())
+}
+
+/// Refuses a body whose end two readers could see in different places, or that was coded in a way that nobody undoes
+/// here: a coding other than `chunked` would be stored as it travelled (RFC 9112 section 6.1).
+pub(super) fn framed(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => {
+            Err(malformed("Transfer-Encoding is something else than chunked, once; send the body as it is"))
+        }
+    }
+}
+
+/// Refuses headers of the data plane on a call that takes the same in its body: one of the two would be ignored.
+pub(super) fn said_in_body(headers: &HeaderMap) -> Result<(), Problem> {
+    let taken = [
+        FENCING_TOKEN,
+        X_FENCING_TOKEN,
+        IDEMPOTENCY_KEY,
+        FENCING_SEQUENCE,
+        FENCING_INCARNATION,
+        IF_MATCH,
+        IF_NONE_MATCH,
+    ];
+    match taken.iter().find(|name| headers.contains_key(*name)) {
+        None => Ok(()),
+        Some(name) => Err(malformed(format!("this call takes {name} in its body; leave the header out"))),
+    }
 }
 
 /// Refuses a header that stands once and came twice: two readers could take either.
@@ -277,6 +307,24 @@ mod tests {
         assert!(is_json(&HeaderMap::new()).is_err());
         assert!(not_encoded(&headers(&[("content-encoding", "identity")])).is_ok());
         assert!(not_encoded(&headers(&[("content-encoding", "gzip")])).is_err());
+    }
+
+    #[test]
+    fn a_coding_that_nobody_undoes_is_refused() {
+        for fine in [&[][..], &[("transfer-encoding", "chunked")], &[("transfer-encoding", "Chunked")]] {
+            assert!(framed(&headers(fine)).is_ok());
+        }
+        for coding in ["gzip, chunked", "chunked, chunked", "identity", "gzip"] {
+            assert!(framed(&headers(&[("transfer-encoding", coding)])).is_err(), "{coding}");
+        }
+        let twice = [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
+        assert!(framed(&headers(&twice)).is_err());
+    }
+
+    #[test]
+    fn what_the_body_says_is_not_said_in_a_header_too() {
+        assert!(said_in_body(&headers(&[("content-type", "application/json")])).is_ok());
+        assert!(said_in_body(&headers(&[("idempotency-key", "op")])).is_err());
     }
 
     #[test]

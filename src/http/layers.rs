@@ -38,9 +38,10 @@ pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     Problem::fault().into_response()
 }
 
-/// Refuses heads beyond the bounds before anything looks at them.
+/// Refuses heads beyond the bounds, and bodies without one clear end, before anything looks at them.
 pub(super) async fn bound_headers(request: Request, next: Next) -> Response {
-    match extract::bounded(request.headers()) {
+    let headers = request.headers();
+    match extract::bounded(headers).and_then(|()| extract::framed(headers)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }

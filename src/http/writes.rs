@@ -85,6 +85,7 @@ struct VerdictJson<'a> {
 pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let dry_run = dry_run(&asked)?;
     extract::is_json(asked.headers())?;
+    extract::said_in_body(asked.headers())?;
     // The members' own limits are checked one by one; together, bodies of MAX_MEMBERS may not pass what one may have.
     let allowance = Allowance { limit: MAX_BODY_BYTES, whose: "this call".to_owned(), copies: 2 };
     let held = payload.read(&allowance, &asked.hall.bodies, BODY_TIMEOUT).await?;

@@ -1,178 +1,199 @@
-//! The embedded engine: one SQLite file, one writer, readers apart, one process.
+//! The embedded engine: SQLite, one connection that writes, others that read, one process per file.
 //!
-//! Every acknowledged batch was synced to stable storage first (WAL, `synchronous = FULL`). A lock file held for life
-//! keeps a second process out; the settings that the promises rest on are read back and not only asked for.
+//! It holds no rule. It loads what a batch wants, writes what was decided with the fence repeated in the predicates,
+//! and commits once. It must never answer "committed" before the log is synced, and never "failed" when that is not
+//! sure; a connection that met doubt is closed, and another one begins behind a commit of its own.
 
 mod apply;
-mod keys;
+mod checkpoint;
+mod columns;
+mod fault;
 mod load;
+mod lock;
 mod open;
 mod reader;
-mod row;
-mod writer;
+mod rows;
+mod schema;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod time;
+mod tuples;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use sqlx::migrate::Migrator;
-use sqlx::{Connection, Row, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection, SqlitePool};
+use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
-use crate::domain::seal::{KeyFingerprint, KeyId};
-use crate::domain::time::{Clock, Timestamp};
+use crate::domain::time::Timestamp;
+use crate::protocol::Wanted;
 
-use super::engine::{Identity, RecordedKey};
-use super::time::SharedTime;
+use super::changeset::ChangeSet;
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use checkpoint::Checkpointer;
+use fault::Fault;
+use lock::FileLock;
+use time::LedgerTime;
 
-pub use open::OpenError;
+pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
-pub use writer::SqliteEngine;
+pub use schema::{MigrationState, migrate, migration_status};
 
-use open::LockedFile;
+/// How far the ledger has come, as this process saw it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// By the last commit that is known to be durable.
+    committed: LedgerSeq,
+    /// By the batch that is not committed yet.
+    pending: LedgerSeq,
+}
 
-/// The schema, step by step, inside the binary.
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-
-/// An opened database before it serves: locked, migrated, its settings verified.
-pub struct Database {
+/// The writer. It owns the one connection that writes, and the lock of the file.
+pub struct SqliteEngine {
     path: PathBuf,
-    lock: LockedFile,
-    connection: SqliteConnection,
-    identity: Uuid,
-    seq: LedgerSeq,
-    recorded_time: Timestamp,
-    clock: Arc<dyn Clock>,
+    /// None after a doubt, until it can be opened again.
+    connection: Option<SqliteConnection>,
+    in_transaction: bool,
+    id: Uuid,
+    progress: Progress,
+    time: Arc<LedgerTime>,
+    readers: SqlitePool,
+    checkpointer: Checkpointer,
+    // The last field: it is dropped after every connection.
+    lock: FileLock,
 }
 
-impl Database {
-    /// Opens or creates a database; `fresh` becomes its id when it is new.
-    ///
-    /// # Errors
-    /// [`OpenError`] when another process has it open, when it belongs to a newer version, or when a setting that
-    /// the promises rest on cannot be had. Nothing is then changed.
-    pub async fn open(path: &Path, fresh: Uuid, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        let lock = LockedFile::take(path)?;
-        open::create_private(path)?;
-        let mut connection = open::connect(path).await?;
-        open::migrate(&MIGRATIONS, &mut connection).await?;
-        let begun = "INSERT INTO ledger VALUES (1, ?1, 0, 0) ON CONFLICT DO NOTHING";
-        sqlx::query(begun).bind(fresh.to_string()).execute(&mut connection).await?;
-        let row = sqlx::query("SELECT database_id, ledger_seq, clock_ms FROM ledger")
-            .fetch_one(&mut connection)
-            .await?;
-        let identity: &str = row.try_get("database_id")?;
-        let identity =
-            identity.parse().map_err(|_| OpenError::Damaged("the database id is no UUID".to_owned()))?;
-        let seq = row::ledger_seq(&row).map_err(|error| OpenError::Damaged(error.to_string()))?;
-        let recorded_time = Timestamp::from_ms(row.try_get("clock_ms")?);
-        Ok(Self { path: path.to_owned(), lock, connection, identity, seq, recorded_time, clock })
+impl SqliteEngine {
+    /// The connection, outside a transaction; a new one after a doubt.
+    async fn ready(&mut self) -> Result<(), EngineError> {
+        if self.in_transaction {
+            self.rollback().await;
+        }
+        if self.connection.is_none() {
+            let connection = self.reopen().await.map_err(|reason| {
+                warn!(reason, "the database cannot be opened again");
+                EngineError::Unavailable(reason)
+            })?;
+            info!("the database is open again");
+            self.connection = Some(connection);
+        }
+        Ok(())
     }
 
-    /// The seal keys that were ever active here.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn recorded_keys(&mut self) -> Result<Vec<RecordedKey>, OpenError> {
-        let rows =
-            sqlx::query("SELECT key_id, fingerprint FROM seal_keys").fetch_all(&mut self.connection).await?;
-        let read = |row: &sqlx::sqlite::SqliteRow| {
-            let (id, fingerprint): (&[u8], &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-            match (id.try_into(), fingerprint.try_into()) {
-                (Ok(id), Ok(print)) => Ok(RecordedKey { id: KeyId(id), fingerprint: KeyFingerprint(print) }),
-                (Err(_), _) | (_, Err(_)) => {
-                    Err(OpenError::Damaged("a recorded seal key has a wrong length".to_owned()))
-                }
+    /// A new connection that has made a commit of its own: the log is synced past whatever the one before it left
+    /// behind, so what can be read from now on is durable. It must be the same database, and no older than it was:
+    /// somebody may have put a backup in its place.
+    async fn reopen(&mut self) -> Result<SqliteConnection, String> {
+        let mut connection =
+            settings::writer(&self.path).connect().await.map_err(|error| error.to_string())?;
+        settings::verify_writer(&mut connection).await.map_err(|unfit| unfit.to_string())?;
+        let found = open::identity(&mut connection).await.map_err(|fault| fault.to_string())?;
+        if found.id != self.id || found.reached < self.progress.committed {
+            return Err("another or an older database stands in its place; stop the gateway".to_owned());
+        }
+        let reached =
+            open::barrier(&mut connection, self.time.now()).await.map_err(|fault| fault.to_string())?;
+        self.progress.committed = reached;
+        Ok(connection)
+    }
+
+    fn open_connection(&mut self) -> Result<&mut SqliteConnection, EngineError> {
+        self.connection.as_mut().ok_or_else(|| EngineError::Unavailable("there is no connection".to_owned()))
+    }
+
+    /// Closes a connection whose state is in doubt.
+    async fn set_aside(&mut self, reason: &str) {
+        warn!(reason, "the writing connection is closed and will be opened again");
+        self.in_transaction = false;
+        if let Some(connection) = self.connection.take()
+            && let Err(error) = connection.close().await
+        {
+            warn!(%error, "the writing connection closed badly");
+        }
+    }
+
+    async fn begin_and_load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        if self.checkpointer.is_behind()
+            && let Err(error) = checkpoint::catch_up(self.open_connection()?).await
+        {
+            warn!(%error, "a checkpoint failed");
+        }
+        let begun = self.open_connection()?.execute("BEGIN IMMEDIATE").await;
+        begun.map_err(Fault::from)?;
+        self.in_transaction = true;
+        // Only now: a time read before the lock was held could be older than what the lock's last holder wrote.
+        let now = self.time.now();
+        let snapshot = load::snapshot(self.open_connection()?, wanted).await?;
+        Ok(Loaded { snapshot, now })
+    }
+}
+
+impl Engine for SqliteEngine {
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        self.ready().await?;
+        self.begin_and_load(wanted).await
+    }
+
+    async fn apply(&mut self, changes: &ChangeSet, now: Timestamp) -> Result<(), EngineError> {
+        if !self.in_transaction {
+            return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
+        }
+        self.progress.pending = apply::write(self.open_connection()?, changes, now).await?;
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.in_transaction) else {
+            return CommitOutcome::Failed("there is no transaction to commit".to_owned());
+        };
+        match connection.execute("COMMIT").await {
+            Ok(_) => {
+                self.in_transaction = false;
+                self.progress.committed = self.progress.committed.max(self.progress.pending);
+                self.checkpointer.committed();
+                CommitOutcome::Committed
             }
-        };
-        rows.iter().map(read).collect()
+            Err(error) if fault::is_definite(&error) => {
+                self.rollback().await;
+                CommitOutcome::Failed(error.to_string())
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                self.set_aside(&reason).await;
+                CommitOutcome::Unknown(reason)
+            }
+        }
     }
 
-    /// Records a key before anything is sealed with it.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
-    pub async fn record_key(&mut self, key: RecordedKey) -> Result<(), OpenError> {
-        sqlx::query("INSERT INTO seal_keys VALUES (?1, ?2, ?3)")
-            .bind(key.id.0.as_slice())
-            .bind(key.fingerprint.0.as_slice())
-            .bind(self.clock.wall().ms())
-            .execute(&mut self.connection)
-            .await?;
-        Ok(())
+    async fn rollback(&mut self) {
+        if !self.in_transaction {
+            return;
+        }
+        let Some(connection) = self.connection.as_mut() else { return };
+        match connection.execute("ROLLBACK").await {
+            Ok(_) => self.in_transaction = false,
+            // SQLite ends a transaction by itself after some errors, and then there is none to roll back; which of
+            // the two it is, a new connection need not know.
+            Err(error) => self.set_aside(&error.to_string()).await,
+        }
     }
 
-    /// Begins to serve. It commits once: that is the barrier behind which everything that is visible now is durable,
-    /// so that a replay of an operation whose commit an earlier process did not see succeed is honest.
-    ///
-    /// # Errors
-    /// When the database cannot be written or read.
-    pub async fn start(mut self) -> Result<(SqliteEngine, SqliteReader, Identity), OpenError> {
-        let time = Arc::new(SharedTime::starting_at(self.recorded_time, self.clock));
-        let seq = self
-            .seq
-            .next()
-            .ok_or_else(|| OpenError::Damaged("the ledger's counter is at its end".to_owned()))?;
-        apply::progress(&mut self.connection, seq, time.now())
-            .await
-            .map_err(|error| OpenError::Damaged(error.to_string()))?;
-        let schema_version = open::schema_version(&mut self.connection).await?;
-        let durability = open::durability(&mut self.connection).await?;
-        let identity = Identity {
-            engine: "sqlite",
-            database: self.identity,
-            schema_version: Some(schema_version),
-            durability,
-        };
-        let reader = SqliteReader::open(&self.path, time.clone()).await?;
-        let engine = SqliteEngine::start(self.path, self.lock, self.connection, seq, time);
-        Ok((engine, reader, identity))
+    async fn close(mut self) {
+        self.rollback().await;
+        let Self { connection, readers, checkpointer, lock, .. } = self;
+        checkpointer.stop().await;
+        readers.close().await;
+        if let Some(mut connection) = connection {
+            if let Err(error) = checkpoint::finish(&mut connection).await {
+                warn!(%error, "the last checkpoint failed; what was committed is in the log");
+            }
+            if let Err(error) = connection.close().await {
+                warn!(%error, "the database closed badly; what was committed is in the log");
+            }
+        }
+        drop(lock);
     }
-
-    /// Closes it again without serving.
-    ///
-    /// # Errors
-    /// When the last page cannot be written.
-    pub async fn close(self) -> Result<(), OpenError> {
-        self.connection.close().await?;
-        drop(self.lock);
-        Ok(())
-    }
-}
-
-/// One migration and whether a database has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigrationState {
-    /// Its version.
-    pub version: i64,
-    /// What it does.
-    pub description: String,
-    /// Whether it stands in the database.
-    pub applied: bool,
-}
-
-/// Applies the missing migrations.
-///
-/// # Errors
-/// As [`Database::open`].
-pub async fn migrate(path: &Path) -> Result<(), OpenError> {
-    let _lock = LockedFile::take(path)?;
-    open::create_private(path)?;
-    let mut connection = open::connect(path).await?;
-    open::migrate(&MIGRATIONS, &mut connection).await?;
-    Ok(connection.close().await?)
-}
-
-/// Lists the migrations; a database that does not exist has none, and is not created.
-///
-/// # Errors
-/// When the database exists and cannot be read.
-pub async fn migration_status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
-    let applied = if path.exists() { open::applied(path).await? } else { Vec::new() };
-    let known = MIGRATIONS.iter().map(|one| MigrationState {
-        version: one.version,
-        description: one.description.to_string(),
-        applied: applied.contains(&one.version),
-    });
-    Ok(known.collect())
 }

@@ -29,6 +29,8 @@ mod names;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod sqlite;
+#[cfg(test)]
 mod stories;
 #[cfg(test)]
 mod support;

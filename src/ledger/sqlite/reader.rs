@@ -1,167 +1,225 @@
-//! Reads beside the writer: each runs in one transaction, so it sees one state.
+//! Reads of the committed state, beside the writer. Each is one statement or one read transaction, so that what it
+//! tells stood in the database at one moment.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use sqlx::sqlite::SqlitePoolOptions;
-use sqlx::{Row, Sqlite, SqlitePool, Transaction};
+use bytes::Bytes;
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteRow;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
-use crate::domain::operation::OperationId;
-use crate::domain::resource::{Address, Bucket, ResourceName};
-use crate::domain::time::Timestamp;
-use crate::limits::{SQLITE_READERS, TARGETS_SHOWN};
-use crate::protocol::rows::{LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
 
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
 };
-use super::super::time::SharedTime;
-use super::open::{self, OpenError};
-use super::row::{self, BadRow};
+use super::columns::Columns;
+use super::fault::Fault;
+use super::rows::{
+    self, NAMESPACE_WIDTH, RESOURCE_WIDTH, TARGET_WIDTH, lease_columns, namespace_columns, operation_columns,
+    resource_columns, target_columns, target_text,
+};
+use super::time::LedgerTime;
 
-const NAMESPACE: &str = "SELECT * FROM namespaces WHERE bucket = ?1 AND namespace = ?2";
-const RESOURCE: &str = "SELECT * FROM resources WHERE bucket = ?1 AND resource = ?2";
-const TARGET: &str = "SELECT resource, target, incarnation, commit_no, content_type, size, digest FROM targets \
-     WHERE bucket = ?1 AND resource = ?2 AND target = ?3";
-const TARGET_WITH_BODY: &str = "SELECT * FROM targets WHERE bucket = ?1 AND resource = ?2 AND target = ?3";
-const TARGETS: &str = "SELECT resource, target, incarnation, commit_no, content_type, size, digest FROM targets \
-     WHERE bucket = ?1 AND resource = ?2 ORDER BY target LIMIT ?3";
-/// `prefix` is compared byte for byte; the range lets the index find its beginning.
-const RESOURCES: &str = "SELECT * FROM resources WHERE resource > ?1 AND resource >= ?2 \
-     AND substr(resource, 1, length(?2)) = ?2 AND (?3 IS NULL OR substr(resource, 1, length(?3)) = ?3) \
-     AND (?4 IS NULL OR life = ?4) ORDER BY resource LIMIT ?5";
-const OPERATION: &str = "SELECT * FROM operations WHERE bucket = ?1 AND resource = ?2 AND operation_id = ?3 \
-     AND (?4 IS NULL OR incarnation = ?4) ORDER BY incarnation DESC LIMIT 1";
-const OPERATIONS: &str = "SELECT * FROM operations WHERE bucket = ?1 AND resource = ?2 \
-     AND (?3 IS NULL OR state = ?3) \
-     AND (?4 IS NULL OR (created_ms, incarnation, operation_id) < (?4, ?5, ?6)) \
-     ORDER BY created_ms DESC, incarnation DESC, operation_id DESC LIMIT ?7";
-const LEASE: &str = "SELECT * FROM leases WHERE bucket = ?1 AND acquisition = ?2";
+mod listing;
 
-/// Reads the committed state.
+/// Reads through connections of its own.
 pub struct SqliteReader {
     pool: SqlitePool,
-    time: Arc<SharedTime>,
+    time: Arc<LedgerTime>,
 }
 
-impl From<sqlx::Error> for ReadFailed {
-    fn from(error: sqlx::Error) -> Self {
-        Self(error.to_string())
-    }
+macro_rules! document {
+    ($body:literal) => {
+        concat!(
+            "SELECT ",
+            namespace_columns!(),
+            ", ",
+            resource_columns!(),
+            ", ",
+            target_columns!(),
+            ", ",
+            $body,
+            " FROM (VALUES (?1, ?2, ?3, ?4)) AS k \
+             LEFT JOIN namespaces AS n ON n.bucket = k.column1 AND n.namespace = k.column2 \
+             LEFT JOIN resources AS r ON r.bucket = k.column1 AND r.resource = k.column3 \
+             LEFT JOIN targets AS t ON t.bucket = k.column1 AND t.resource = k.column3 AND t.target = k.column4"
+        )
+    };
 }
+const DOCUMENT: &str = document!("t.body");
+const DOCUMENT_HEAD: &str = document!("NULL");
 
-impl From<BadRow> for ReadFailed {
-    fn from(error: BadRow) -> Self {
-        Self(error.to_string())
-    }
+const OPERATION: &str = concat!(
+    "SELECT ",
+    operation_columns!(),
+    " FROM operations AS o WHERE o.bucket = ?1 AND o.resource = ?2 AND o.incarnation = ?4 AND o.operation_id = ?3"
+);
+
+/// A resource has few incarnations beside its operations: each is looked up, the newest first.
+const NEWEST_OPERATION: &str = concat!(
+    "SELECT ",
+    operation_columns!(),
+    " FROM (SELECT incarnation FROM resources WHERE bucket = ?1 AND resource = ?2 \
+            UNION ALL SELECT incarnation FROM incarnations WHERE bucket = ?1 AND resource = ?2) AS i \
+      CROSS JOIN operations AS o ON o.bucket = ?1 AND o.resource = ?2 AND o.incarnation = i.incarnation \
+      AND o.operation_id = ?3 ORDER BY o.incarnation DESC LIMIT 1"
+);
+
+macro_rules! operations {
+    ($state:literal) => {
+        concat!(
+            "SELECT ",
+            operation_columns!(),
+            " FROM operations AS o WHERE o.bucket = ?1 AND o.resource = ?2 \
+             AND (o.created_ms, o.incarnation, o.operation_id) < (?3, ?4, ?5) ",
+            $state,
+            " ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT ?6"
+        )
+    };
 }
+const OPERATIONS: &str = operations!("");
+const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied'");
+/// Through the index of those few.
+const OPERATIONS_NOT_APPLIED: &str = operations!("AND o.state <> 'applied' AND o.state = ?7");
 
-type View = Transaction<'static, Sqlite>;
+const LEASE: &str = concat!(
+    "SELECT ",
+    lease_columns!(),
+    ", ",
+    resource_columns!(),
+    ", ",
+    namespace_columns!(),
+    " FROM leases AS l \
+      LEFT JOIN resources AS r ON r.bucket = l.bucket AND r.resource = l.resource \
+      LEFT JOIN namespaces AS n ON n.bucket = l.bucket \
+      AND n.namespace = substr(l.resource, 1, instr(l.resource, '/') - 1) \
+      WHERE l.bucket = ?1 AND l.acquisition = ?2"
+);
+
+const NAMESPACES: &str = concat!(
+    "SELECT n.namespace, ",
+    namespace_columns!(),
+    " FROM namespaces AS n WHERE n.bucket = 0 ORDER BY n.namespace"
+);
 
 impl SqliteReader {
-    pub(super) async fn open(path: &Path, time: Arc<SharedTime>) -> Result<Self, OpenError> {
-        let pool = SqlitePoolOptions::new()
-            .max_connections(SQLITE_READERS)
-            .connect_with(open::options(path).read_only(true))
+    pub(super) const fn new(pool: SqlitePool, time: Arc<LedgerTime>) -> Self {
+        Self { pool, time }
+    }
+
+    async fn read_document(&self, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
+        let namespace = address.resource.namespace();
+        let row = sqlx::query(if with_body { DOCUMENT } else { DOCUMENT_HEAD })
+            .bind(bucket_of(&address.resource))
+            .bind(namespace.as_str())
+            .bind(address.resource.as_str())
+            .bind(target_text(address.target.as_ref()))
+            .fetch_one(&self.pool)
             .await?;
-        Ok(Self { pool, time })
+        let mut columns = Columns::of(&row);
+        let mut read = DocumentRead {
+            namespace: joined_namespace(namespace, &mut columns)?,
+            resource: joined_resource(address.resource, &mut columns)?,
+            ..DocumentRead::default()
+        };
+        if columns.is_null()? {
+            columns.skip(TARGET_WIDTH);
+        } else {
+            read.target = Some(rows::target(&mut columns)?);
+        }
+        let body: Option<Vec<u8>> = columns.value()?;
+        read.body = body.map(Bytes::from);
+        Ok(read)
     }
 
-    /// One transaction, and the time of its view. It changes nothing, so it is simply dropped at the end.
-    async fn view(&self) -> Result<(View, Timestamp), ReadFailed> {
-        let view = self.pool.begin().await?;
-        Ok((view, self.time.now()))
+    async fn read_operation(
+        &self,
+        resource: ResourceName,
+        operation_id: OperationId,
+        incarnation: Option<Incarnation>,
+    ) -> Result<Option<OperationRecord>, Fault> {
+        let text = if incarnation.is_some() { OPERATION } else { NEWEST_OPERATION };
+        let mut query =
+            sqlx::query(text).bind(bucket_of(&resource)).bind(resource.as_str()).bind(operation_id.as_str());
+        if let Some(incarnation) = incarnation {
+            query = query.bind(signed(incarnation.get())?);
+        }
+        let row = query.fetch_optional(&self.pool).await?;
+        row.map(|row| rows::operation(resource, &mut Columns::of(&row))).transpose()
     }
-}
 
-async fn namespace(view: &mut View, resource: &ResourceName) -> Result<Option<NamespaceRow>, ReadFailed> {
-    let name = resource.namespace();
-    let query = sqlx::query(NAMESPACE).bind(i64::from(resource.bucket().0)).bind(name.as_str());
-    Ok(query.fetch_optional(&mut **view).await?.map(|found| row::namespace(&found)).transpose()?)
-}
+    async fn read_operations(&self, filter: OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
+        let text = match filter.state {
+            None => OPERATIONS,
+            Some(OperationState::Applied) => OPERATIONS_APPLIED,
+            Some(_) => OPERATIONS_NOT_APPLIED,
+        };
+        let (before_ms, incarnation, operation_id) = match &filter.after {
+            Some(place) => {
+                (place.created_at.ms(), signed(place.incarnation.get())?, place.operation_id.as_str())
+            }
+            None => (i64::MAX, i64::MAX, ""),
+        };
+        let rows = sqlx::query(text)
+            .bind(bucket_of(&filter.resource))
+            .bind(filter.resource.as_str())
+            .bind(before_ms)
+            .bind(incarnation)
+            .bind(operation_id)
+            .bind(i64::from(filter.limit))
+            .bind(filter.state.map(OperationState::word))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| rows::operation(filter.resource.clone(), &mut Columns::of(row))).collect()
+    }
 
-async fn resource(view: &mut View, name: &ResourceName) -> Result<Option<ResourceRow>, ReadFailed> {
-    let query = sqlx::query(RESOURCE).bind(i64::from(name.bucket().0)).bind(name.as_str());
-    Ok(query.fetch_optional(&mut **view).await?.map(|found| row::resource(&found)).transpose()?)
-}
+    async fn read_lease(
+        &self,
+        bucket: Bucket,
+        acquisition: AcquisitionHash,
+    ) -> Result<Option<LeaseRead>, Fault> {
+        let row = sqlx::query(LEASE)
+            .bind(i64::from(bucket.0))
+            .bind(acquisition.as_bytes().as_slice())
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let mut columns = Columns::of(&row);
+        let lease = rows::lease(&mut columns)?;
+        let resource = joined_resource(lease.resource.clone(), &mut columns)?.ok_or_else(|| {
+            Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource))
+        })?;
+        let namespace = joined_namespace(lease.resource.namespace(), &mut columns)?
+            .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
+        Ok(Some(LeaseRead { lease, resource, namespace, now: self.time.now() }))
+    }
 
-async fn lease(
-    view: &mut View,
-    bucket: Bucket,
-    acquisition: AcquisitionHash,
-) -> Result<Option<LeaseRow>, ReadFailed> {
-    let query = sqlx::query(LEASE).bind(i64::from(bucket.0)).bind(acquisition.as_bytes().to_vec());
-    Ok(query.fetch_optional(&mut **view).await?.map(|found| row::lease(&found)).transpose()?)
-}
+    async fn read_namespaces(&self) -> Result<Vec<NamespaceRow>, Fault> {
+        let rows = sqlx::query(NAMESPACES).fetch_all(&self.pool).await?;
+        rows.iter().map(named_namespace).collect()
+    }
 
-async fn whole(view: &mut View, resource: ResourceRow, now: Timestamp) -> Result<ResourceRead, ReadFailed> {
-    let name = &resource.resource;
-    let targets = sqlx::query(TARGETS)
-        .bind(i64::from(name.bucket().0))
-        .bind(name.as_str())
-        .bind(i64::from(TARGETS_SHOWN))
-        .fetch_all(&mut **view)
-        .await?;
-    let targets = targets.iter().map(row::target).collect::<Result<_, _>>()?;
-    let lease = match resource.lease {
-        Some(acquisition) => lease(view, name.bucket(), acquisition).await?,
-        None => None,
-    };
-    let Some(namespace) = namespace(view, name).await? else {
-        return Err(ReadFailed(format!("the namespace of {name:?} has no row")));
-    };
-    Ok(ResourceRead { resource, targets, lease, namespace, now })
+    async fn read_ledger_seq(&self) -> Result<LedgerSeq, Fault> {
+        let row = sqlx::query("SELECT ledger_seq FROM ledger WHERE one = 1").fetch_one(&self.pool).await?;
+        Columns::of(&row).counter(LedgerSeq::new)
+    }
 }
 
 impl Reader for SqliteReader {
     fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead> {
-        Box::pin(async move {
-            let (mut view, _) = self.view().await?;
-            let target = address.target.as_ref().map_or("", |target| target.as_str());
-            let found = sqlx::query(if with_body { TARGET_WITH_BODY } else { TARGET })
-                .bind(i64::from(address.resource.bucket().0))
-                .bind(address.resource.as_str())
-                .bind(target)
-                .fetch_optional(&mut *view)
-                .await?;
-            Ok(DocumentRead {
-                namespace: namespace(&mut view, &address.resource).await?,
-                resource: resource(&mut view, &address.resource).await?,
-                target: found.as_ref().map(row::target).transpose()?,
-                body: if with_body { found.as_ref().map(row::body).transpose()? } else { None },
-            })
-        })
+        Box::pin(async move { Ok(self.read_document(address, with_body).await?) })
     }
 
-    fn resource(&self, name: ResourceName) -> Reading<'_, Option<ResourceRead>> {
-        Box::pin(async move {
-            let (mut view, now) = self.view().await?;
-            match resource(&mut view, &name).await? {
-                None => Ok(None),
-                Some(row) => whole(&mut view, row, now).await.map(Some),
-            }
-        })
+    fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
+        Box::pin(async move { Ok(self.read_resource(resource).await?) })
     }
 
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
-        Box::pin(async move {
-            let (mut view, now) = self.view().await?;
-            let rows = sqlx::query(RESOURCES)
-                .bind(filter.after.as_ref().map_or("", |name| name.as_str()))
-                .bind(filter.prefix.unwrap_or_default())
-                .bind(filter.namespace.map(|name| format!("{name}/")))
-                .bind(filter.life.map(crate::protocol::rows::Life::word))
-                .bind(i64::from(filter.limit))
-                .fetch_all(&mut *view)
-                .await?;
-            let mut found = Vec::with_capacity(rows.len());
-            for one in &rows {
-                found.push(whole(&mut view, row::resource(one)?, now).await?);
-            }
-            Ok(found)
-        })
+        Box::pin(async move { Ok(self.read_resources(filter).await?) })
     }
 
     fn operation(
@@ -170,69 +228,73 @@ impl Reader for SqliteReader {
         operation_id: OperationId,
         incarnation: Option<Incarnation>,
     ) -> Reading<'_, Option<OperationRecord>> {
-        Box::pin(async move {
-            let (mut view, _) = self.view().await?;
-            let found = sqlx::query(OPERATION)
-                .bind(i64::from(resource.bucket().0))
-                .bind(resource.as_str())
-                .bind(operation_id.as_str())
-                .bind(incarnation.and_then(|one| i64::try_from(one.get()).ok()))
-                .fetch_optional(&mut *view)
-                .await?;
-            Ok(found.map(|found| row::operation(&found)).transpose()?)
-        })
+        Box::pin(async move { Ok(self.read_operation(resource, operation_id, incarnation).await?) })
     }
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
-        Box::pin(async move {
-            let (mut view, _) = self.view().await?;
-            let after = filter.after.as_ref();
-            let rows = sqlx::query(OPERATIONS)
-                .bind(i64::from(filter.resource.bucket().0))
-                .bind(filter.resource.as_str())
-                .bind(filter.state.map(crate::domain::operation::OperationState::word))
-                .bind(after.map(|place| place.created_at.ms()))
-                .bind(after.and_then(|place| i64::try_from(place.incarnation.get()).ok()))
-                .bind(after.map(|place| place.operation_id.as_str()))
-                .bind(i64::from(filter.limit))
-                .fetch_all(&mut *view)
-                .await?;
-            Ok(rows.iter().map(row::operation).collect::<Result<_, _>>()?)
-        })
+        Box::pin(async move { Ok(self.read_operations(filter).await?) })
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
-        Box::pin(async move {
-            let (mut view, now) = self.view().await?;
-            let Some(lease) = lease(&mut view, bucket, acquisition).await? else { return Ok(None) };
-            let name = lease.resource.clone();
-            match (resource(&mut view, &name).await?, namespace(&mut view, &name).await?) {
-                (Some(resource), Some(namespace)) => Ok(Some(LeaseRead { lease, resource, namespace, now })),
-                (None, _) | (_, None) => {
-                    Err(ReadFailed(format!("a lease of {name:?} has no resource or namespace row")))
-                }
-            }
-        })
+        Box::pin(async move { Ok(self.read_lease(bucket, acquisition).await?) })
     }
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
-        Box::pin(async move {
-            let (mut view, _) = self.view().await?;
-            let all = "SELECT * FROM namespaces WHERE bucket = 0 ORDER BY namespace";
-            let rows = sqlx::query(all).fetch_all(&mut *view).await?;
-            Ok(rows.iter().map(row::namespace).collect::<Result<_, _>>()?)
-        })
+        Box::pin(async move { Ok(self.read_namespaces().await?) })
     }
 
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
-        Box::pin(async move {
-            let (mut view, _) = self.view().await?;
-            let found = sqlx::query("SELECT ledger_seq FROM ledger").fetch_one(&mut *view).await?;
-            let value: i64 = found.try_get("ledger_seq")?;
-            u64::try_from(value)
-                .ok()
-                .and_then(LedgerSeq::new)
-                .ok_or_else(|| ReadFailed("ledger_seq is out of range".to_owned()))
-        })
+        Box::pin(async move { Ok(self.read_ledger_seq().await?) })
     }
+}
+
+/// A namespace behind an outer join.
+fn joined_namespace(name: Namespace, columns: &mut Columns<'_>) -> Result<Option<NamespaceRow>, Fault> {
+    if columns.is_null()? {
+        columns.skip(NAMESPACE_WIDTH);
+        return Ok(None);
+    }
+    rows::namespace(name, columns).map(Some)
+}
+
+/// A resource behind an outer join.
+fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Option<ResourceRow>, Fault> {
+    if columns.is_null()? {
+        columns.skip(RESOURCE_WIDTH);
+        return Ok(None);
+    }
+    rows::resource(name, columns).map(Some)
+}
+
+fn named_namespace(row: &SqliteRow) -> Result<NamespaceRow, Fault> {
+    let mut columns = Columns::of(row);
+    let name = columns.parsed(Namespace::parse)?;
+    rows::namespace(name, &mut columns)
+}
+
+fn bucket_of(resource: &ResourceName) -> i64 {
+    i64::from(resource.bucket().0)
+}
+
+fn signed(value: u64) -> Result<i64, Fault> {
+    i64::try_from(value).map_err(|_| Fault::unreadable(format!("{value} is above what a column holds")))
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<String> {
+    [
+        DOCUMENT,
+        DOCUMENT_HEAD,
+        OPERATION,
+        NEWEST_OPERATION,
+        OPERATIONS,
+        OPERATIONS_APPLIED,
+        OPERATIONS_NOT_APPLIED,
+        LEASE,
+        NAMESPACES,
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain(listing::texts())
+    .collect()
 }

@@ -6,6 +6,7 @@ use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
+use fencegate::ledger::sqlite::OpenMode;
 use fencegate::ledger::{Ledger, Setting, keys, memory, sqlite};
 use fencegate::protocol::outcome::Receipt;
 use tempfile::TempDir;
@@ -50,7 +51,8 @@ impl Running {
             }
             Some(folder) => {
                 let path = folder.path().join("ledger.db");
-                let mut database = sqlite::Database::open(&path, DATABASE, clock.clone()).await.unwrap();
+                let mut database =
+                    sqlite::Database::open(&path, OpenMode::Create, DATABASE, clock.clone()).await.unwrap();
                 let recorded = database.recorded_keys().await.unwrap();
                 if let Some(key) = keys::check(&recorded, &keyring()).unwrap() {
                     database.record_key(key).await.unwrap();
