@@ -1,34 +1,26 @@
 //! What is nobody else's business stands in no log line and in no refusal: bodies, seals, acquisition ids. And every
 //! decision leaves one line.
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 
 use serde_json::{Value, json};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::house::{Answer, House, ask, write};
 
-/// A log that is kept.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// The lines that tell of decisions.
-    fn decisions(&self) -> Vec<Value> {
-        let lines = self.text();
-        let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        all.filter(|line| line["message"] == "decided").collect()
-    }
+thread_local! {
+    /// What this thread has logged since it began to listen; a test and all its tasks run on one thread.
+    static HEARD: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-impl Write for Log {
+/// Writes into the log of its thread, if anybody listens there.
+#[derive(Clone, Copy)]
+struct Heard;
+
+impl Write for Heard {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        HEARD.with_borrow_mut(|heard| heard.iter_mut().for_each(|log| log.extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
@@ -37,31 +29,35 @@ impl Write for Log {
     }
 }
 
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
+/// Listens from now on. There is one subscriber for the whole process: with one per thread, whether a line is wanted
+/// at all would depend on which thread meets it first.
+fn listen() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .with_env_filter("fencegate=trace")
+            .with_writer(|| Heard);
+        subscriber.init();
+    });
+    HEARD.set(Some(Vec::new()));
 }
 
-fn kept() -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_span_list(false)
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(log.clone())
-        .finish();
-    // For this thread only, on which the whole test runs.
-    let guard = tracing::subscriber::set_default(subscriber);
-    (log, guard)
+fn heard() -> String {
+    HEARD.with_borrow(|heard| String::from_utf8(heard.clone().unwrap()).unwrap())
+}
+
+/// The lines that tell of decisions.
+fn decisions() -> Vec<Value> {
+    let all: Vec<Value> = heard().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    all.into_iter().filter(|line| line["message"] == "decided").collect()
 }
 
 #[tokio::test]
 async fn no_secret_stands_in_a_log_line_or_a_refusal() {
-    let (log, _guard) = kept();
+    listen();
     let house = House::new().await;
     let lease = house.acquire("pages/a").await;
     let seal = lease.token.rsplit('.').next().unwrap().to_owned();
@@ -90,8 +86,8 @@ async fn no_secret_stands_in_a_log_line_or_a_refusal() {
     }
     let ended = house.call(ask("POST", &format!("{path}/renew"))).await;
     ended.refused(410, "lease_released");
-    let (written, told) = (log.text(), refusals.iter().map(Answer::text).collect::<String>());
-    assert!(log.decisions().len() >= 8, "{written}");
+    let (written, told) = (heard(), refusals.iter().map(Answer::text).collect::<String>());
+    assert!(decisions().len() >= 8, "{written}");
     for secret in secrets {
         assert!(!written.contains(secret), "{secret} is logged: {written}");
         assert!(!told.contains(secret), "{secret} is told: {told}");
@@ -100,7 +96,7 @@ async fn no_secret_stands_in_a_log_line_or_a_refusal() {
 
 #[tokio::test]
 async fn every_decision_leaves_one_line_with_its_identifiers() {
-    let (log, _guard) = kept();
+    listen();
     let house = House::new().await;
     let lease = house.acquire("pages/a").await;
     house.put("pages/a", &lease.token, "one", "x").await.expect(201);
@@ -108,7 +104,7 @@ async fn every_decision_leaves_one_line_with_its_identifiers() {
     house.put("pages/a", &lease.token, "two", "x").await.refused(412, "generation_spent");
     house.get("/fenced/pages/a").await;
     house.put("pages/a", "01", "three", "x").await.refused(400, "invalid_token");
-    let lines = log.decisions();
+    let lines = decisions();
     let seen: Vec<(&str, &str)> = lines
         .iter()
         .map(|line| {
