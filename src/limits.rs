@@ -153,6 +153,9 @@ pub const LINGER_BYTES: usize = 4 * 1_048_576;
 /// How long a body is still read after an early refusal.
 pub const LINGER_TIME: Duration = Duration::from_secs(5);
 
+/// Memory that one body holds before any of it has come, at most, in bytes.
+pub const BODY_STEP_BYTES: u64 = 65_536;
+
 /// From so many bytes on a body is hashed or parsed on a thread of its own: the tasks of the others go on meanwhile.
 pub const OFFLOAD_BYTES: usize = 512 * 1_024;
 

@@ -1,7 +1,7 @@
 //! Bodies: bounded before they are read, while they are read and in time; whole before anything is decided.
 //!
-//! Memory is reserved before the first byte is read, so that many large bodies at once become 503 and not a process
-//! that the kernel ends.
+//! Memory is reserved before more is read, so that many large bodies at once become 503 and not a process that the
+//! kernel ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits::{LINGER_BYTES, LINGER_TIME, OFFLOAD_BYTES};
+use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_TIME, OFFLOAD_BYTES};
 
 use super::json::unreadable;
 use super::problem::{Code, Problem};
@@ -63,13 +63,13 @@ impl Payload {
         memory: &Arc<Semaphore>,
         patience: Duration,
     ) -> Result<Held, Problem> {
-        let expected = self.length.unwrap_or(allowance.limit);
-        if expected > allowance.limit {
+        let declared = self.length.unwrap_or_default();
+        if declared > allowance.limit {
             return Err(too_large(allowance));
         }
-        let memory = reserve(memory, expected.saturating_mul(allowance.copies))?;
-        let Some(body) = &mut self.body else { return Ok(Held { bytes: Bytes::new(), memory }) };
-        let reading = collect(body, self.length, allowance);
+        let mut room = Room::first(memory, allowance.copies, declared)?;
+        let Some(body) = &mut self.body else { return Ok(Held { bytes: Bytes::new(), memory: room.held }) };
+        let reading = collect(body, declared, allowance, &mut room);
         let Ok(read) = tokio::time::timeout(patience, reading).await else {
             // Whoever sends this slowly is not read on.
             self.body = None;
@@ -79,7 +79,7 @@ impl Payload {
         };
         let bytes = read?;
         self.body = None;
-        Ok(Held { bytes, memory })
+        Ok(Held { bytes, memory: room.held })
     }
 
     /// After an early answer: reads on for a while and throws away what comes, so that a client that is still sending
@@ -114,30 +114,71 @@ pub(super) async fn worked<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|_| Problem::fault_without_change())
 }
 
-fn reserve(memory: &Arc<Semaphore>, bytes: u64) -> Result<OwnedSemaphorePermit, Problem> {
-    let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
-    memory.clone().try_acquire_many_owned(kib).map_err(|_| {
-        Problem::new(Code::Overloaded, "too many large bodies are under way; send the request again in 1 s")
-    })
+/// Memory for one body. It grows with what has arrived and not with what was announced: otherwise a few clients that
+/// announce much and send nothing would keep everybody out.
+struct Room<'a> {
+    memory: &'a Arc<Semaphore>,
+    copies: u64,
+    held: OwnedSemaphorePermit,
 }
 
-/// A body of one piece is taken as it is; pieces are put together once, into a buffer of the declared length.
-async fn collect(body: &mut Body, length: Option<u64>, allowance: &Allowance) -> Result<Bytes, Problem> {
+impl<'a> Room<'a> {
+    /// Room for the first step; none when what was announced would not fit now.
+    fn first(memory: &'a Arc<Semaphore>, copies: u64, declared: u64) -> Result<Self, Problem> {
+        let announced = usize::try_from(kib(declared, copies)).unwrap_or(usize::MAX);
+        if announced > memory.available_permits() {
+            return Err(no_room());
+        }
+        let first = kib(declared.clamp(1, BODY_STEP_BYTES), copies);
+        let held = memory.clone().try_acquire_many_owned(first).map_err(|_| no_room())?;
+        Ok(Self { memory, copies, held })
+    }
+
+    /// Room for so many bytes in all.
+    fn grow_to(&mut self, bytes: u64) -> Result<(), Problem> {
+        let held = u32::try_from(self.held.num_permits()).unwrap_or(u32::MAX);
+        let missing = kib(bytes, self.copies).saturating_sub(held);
+        if missing > 0 {
+            let more = self.memory.clone().try_acquire_many_owned(missing).map_err(|_| no_room())?;
+            self.held.merge(more);
+        }
+        Ok(())
+    }
+}
+
+fn kib(bytes: u64, copies: u64) -> u32 {
+    u32::try_from(bytes.saturating_mul(copies).div_ceil(1_024)).unwrap_or(u32::MAX)
+}
+
+fn no_room() -> Problem {
+    Problem::new(Code::Overloaded, "too many large bodies are under way; send the request again in 1 s")
+}
+
+/// A body of one piece is taken as it is; pieces are put together as they come.
+async fn collect(
+    body: &mut Body,
+    declared: u64,
+    allowance: &Allowance,
+    room: &mut Room<'_>,
+) -> Result<Bytes, Problem> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| cut_off())?.into_data() else { continue };
         let so_far = first.len().saturating_add(whole.len()).saturating_add(data.len());
-        if u64::try_from(so_far).unwrap_or(u64::MAX) > allowance.limit {
+        let arrived = u64::try_from(so_far).unwrap_or(u64::MAX);
+        if arrived > allowance.limit {
             return Err(too_large(allowance));
         }
+        room.grow_to(arrived)?;
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;
         }
         if whole.is_empty() {
-            let declared = length.and_then(|length| usize::try_from(length).ok());
-            whole.reserve(declared.unwrap_or(so_far));
+            // Beyond a step the buffer grows with what arrives, for the same reason as the room.
+            let ahead = usize::try_from(declared.min(BODY_STEP_BYTES)).unwrap_or_default();
+            whole.reserve(ahead.max(so_far));
             whole.extend_from_slice(&std::mem::take(&mut first));
         }
         whole.extend_from_slice(&data);
@@ -220,9 +261,33 @@ mod tests {
 
     #[tokio::test]
     async fn without_memory_nothing_is_read() {
+        let long = Duration::from_mins(1);
         let memory = Arc::new(Semaphore::new(1));
-        let mut payload = Payload::new(&HeaderMap::new(), pieces(&[], true));
-        let answer = payload.read(&allowance(1_025), &memory, Duration::from_mins(1)).await;
-        assert_eq!(answer.unwrap_err().code(), Code::Overloaded);
+        let read = async |headers: &HeaderMap, body: Body, copies: u64| {
+            let allowance = Allowance { copies, ..allowance(100_000) };
+            let held = Payload::new(headers, body).read(&allowance, &memory, long).await;
+            held.map(|held| held.bytes.len()).map_err(|problem| problem.code())
+        };
+        let mut announced = HeaderMap::new();
+        announced.insert(CONTENT_LENGTH, HeaderValue::from_static("1025"));
+        assert_eq!(read(&announced, pieces(&[], true), 1).await, Err(Code::Overloaded));
+        // Without an announcement it shows when it comes; what was reserved is given back.
+        let long: &'static str = "0123456789".repeat(103).leak();
+        assert_eq!(read(&HeaderMap::new(), pieces(&[long], true), 1).await, Err(Code::Overloaded));
+        assert_eq!(read(&HeaderMap::new(), pieces(&["ab"], false), 1).await, Ok(2));
+        assert_eq!(read(&HeaderMap::new(), pieces(&["ab"], false), 1_024).await, Err(Code::Overloaded));
+        assert_eq!(memory.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_slow_client_holds_only_what_it_has_sent() {
+        let memory = Arc::new(Semaphore::new(1_024));
+        let mut announced = HeaderMap::new();
+        announced.insert(CONTENT_LENGTH, HeaderValue::from_static("1000000"));
+        let mut payload = Payload::new(&announced, pieces(&["ab", "cd"], true));
+        let allowance = allowance(1_000_000);
+        let mut reading = std::pin::pin!(payload.read(&allowance, &memory, Duration::from_mins(1)));
+        assert!(futures_util::poll!(&mut reading).is_pending());
+        assert_eq!(memory.available_permits(), 1_024 - 64);
     }
 }

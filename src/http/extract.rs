@@ -1,7 +1,8 @@
 //! Headers: read once into words of the domain, or refused with the character and the reason.
 
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Version};
 
 use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::document::ContentType;
@@ -77,6 +78,15 @@ pub(super) fn single(headers: &HeaderMap) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Refuses a request of HTTP/1.1 that does not say for whom it is (RFC 9112 section 3.2).
+pub(super) fn addressed(head: &Parts) -> Result<(), Problem> {
+    let named = head.headers.contains_key(HOST) || head.uri.host().is_some();
+    if named || head.version < Version::HTTP_11 {
+        return Ok(());
+    }
+    Err(malformed("the header Host is missing; HTTP/1.1 asks for it"))
 }
 
 /// The fencing token, under either of its names.

@@ -131,6 +131,7 @@ async fn called(
     payload: &mut Payload,
 ) -> Result<Response, Problem> {
     let call = route.call(&head.method).ok_or_else(|| not_allowed(route, &head.method))?;
+    extract::addressed(head)?;
     extract::single(&head.headers)?;
     let query = Query::parse(&head.uri, call.query)?;
     let asked = Asked { hall, head, query };

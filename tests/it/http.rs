@@ -11,5 +11,6 @@ mod lists;
 mod loads;
 mod rows;
 mod scripted;
+mod secrets;
 mod system;
 mod writing;

@@ -1,6 +1,8 @@
 //! One grammar each: names, tokens, ids, sequences, headers, queries and JSON. Every refusal says which character and
 //! why.
 
+use axum::body::Body;
+use axum::http::{Request, Version};
 use serde_json::json;
 
 use super::house::{House, ask, write};
@@ -78,6 +80,20 @@ async fn a_header_that_stands_once_is_refused_twice() {
     assert!(house.call(both).await.refused(400, "invalid_request").contains("one of the two"));
     let alias = good.without("fencing-token").with("x-fencing-token", &lease.token);
     house.call(alias).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_request_says_for_whom_it_is() {
+    let house = House::new().await;
+    let mut request = ask("GET", "/livez").request();
+    request.headers_mut().remove("host");
+    let answer = house.send(request).await;
+    assert!(answer.refused(400, "invalid_request").contains("Host"));
+    for (uri, version) in [("http://gateway/livez", Version::HTTP_11), ("/livez", Version::HTTP_10)] {
+        let request = Request::builder().uri(uri).version(version).body(Body::empty()).unwrap();
+        assert_eq!(house.send(request).await.status, 200);
+    }
+    house.call(ask("GET", "/livez").with("host", "other")).await.refused(400, "invalid_request");
 }
 
 #[tokio::test]

@@ -213,7 +213,8 @@ impl Ask {
     }
 
     pub(super) fn request(&self) -> Request<Body> {
-        let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
+        let mut request =
+            Request::builder().method(self.method.clone()).uri(&self.path).header("host", "gateway");
         for (name, value) in &self.headers {
             request = request.header(name, value.as_bytes());
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
+use axum::http::Request;
 use bytes::Bytes;
 use fencegate::ledger::engine::CommitOutcome;
 use fencegate::limits::{
@@ -16,9 +17,10 @@ use serde_json::json;
 
 use super::house::{Ask, House, SMALL_BYTES, ask, write};
 
-/// A body that counts how often it is asked, gives `pieces` and then never ends.
+/// A body that counts how often it is asked, gives so many pieces and then never ends.
 struct Endless {
     asked: Arc<AtomicUsize>,
+    piece: Bytes,
     pieces: usize,
 }
 
@@ -34,18 +36,22 @@ impl HttpBody for Endless {
         match self.pieces.checked_sub(1) {
             Some(left) => {
                 self.pieces = left;
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"0123456789")))))
+                Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
             }
             None => Poll::Pending,
         }
     }
 }
 
-fn endless(ask: &Ask, pieces: usize) -> (axum::http::Request<Body>, Arc<AtomicUsize>) {
+fn endless(ask: &Ask, pieces: usize) -> (Request<Body>, Arc<AtomicUsize>) {
+    endless_of(ask, Bytes::from_static(b"0123456789"), pieces)
+}
+
+fn endless_of(ask: &Ask, piece: Bytes, pieces: usize) -> (Request<Body>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let (head, _) = ask.request().into_parts();
-    let body = Body::new(Endless { asked: asked.clone(), pieces });
-    (axum::http::Request::from_parts(head, body), asked)
+    let body = Body::new(Endless { asked: asked.clone(), piece, pieces });
+    (Request::from_parts(head, body), asked)
 }
 
 #[tokio::test]
@@ -85,12 +91,14 @@ async fn a_body_without_a_length_is_stopped_at_the_limit() {
 async fn large_bodies_beyond_the_memory_for_them_are_put_off() {
     let house = House::new().await;
     let mut under_way = Vec::new();
-    // Four of 64 MiB without a length reserve all that there is.
+    let piece = Bytes::from(vec![0; 64 * 1_048_576]);
+    // Four of 64 MiB take all that there is.
     for _ in 0..4 {
-        let (request, asked) = endless(&write("PUT", "large/a", "1", "one"), 0);
+        let put = write("PUT", "large/a", "1", "one");
+        let (request, asked) = endless_of(&put, piece.clone(), 1);
         let router = house.router.clone();
         under_way.push(tokio::spawn(tower::ServiceExt::oneshot(router, request)));
-        while asked.load(Ordering::SeqCst) == 0 {
+        while asked.load(Ordering::SeqCst) < 2 {
             tokio::task::yield_now().await;
         }
     }
