@@ -7,6 +7,7 @@ mod system;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -25,6 +26,7 @@ use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Ledger, Setting, keys, memory, sqlite};
+use crate::limits::DRAIN_TIMEOUT;
 
 pub use system::{OsEntropy, SystemClock};
 
@@ -35,13 +37,19 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Where chance comes from.
     pub entropy: Arc<dyn Entropy>,
+    /// How long a graceful stop waits for requests that are under way.
+    pub drain_time: Duration,
 }
 
 impl Surroundings {
     /// The operating system's clock and randomness.
     #[must_use]
     pub fn system() -> Self {
-        Self { clock: Arc::new(SystemClock::started()), entropy: Arc::new(OsEntropy) }
+        Self {
+            clock: Arc::new(SystemClock::started()),
+            entropy: Arc::new(OsEntropy),
+            drain_time: DRAIN_TIMEOUT,
+        }
     }
 }
 
@@ -58,8 +66,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     run(listener, config, Surroundings::system(), shutdown).await
 }
 
-/// Runs a whole gateway on a listener until `shutdown` is cancelled: then it says not ready, stops accepting, lets
-/// requests finish for at most [`crate::limits::DRAIN_TIMEOUT`], and closes the database.
+/// Runs a whole gateway on a listener until `shutdown` is cancelled: then it stops accepting, lets requests finish for
+/// at most the drain time, and closes the database.
 ///
 /// # Errors
 /// When the database or the seal key cannot be used.
@@ -69,7 +77,7 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (ledger, committer) = open_ledger(&config, &surroundings).await?;
+    let (ledger, mut committer) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
@@ -81,10 +89,16 @@ pub async fn run(
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
     };
-    server::serve(listener, http::router(door), shutdown).await;
-    committer
-        .await
-        .context("the committer ended badly; look the last operations up before you trust them")?;
+    let serving = server::serve(listener, http::router(door), shutdown, surroundings.drain_time);
+    let ended_badly = "the committer ended badly; look the last operations up before you trust them";
+    tokio::select! {
+        () = serving => committer.await.context(ended_badly)?,
+        // Without its committer a gateway can only refuse: better that somebody notices and starts it again.
+        ended = &mut committer => {
+            ended.context(ended_badly)?;
+            anyhow::bail!("the committer ended before the gateway was told to stop");
+        }
+    }
     info!("stopped; every answered command is durable");
     Ok(())
 }

@@ -165,3 +165,9 @@ pub const WAIT_SECONDS: u64 = 30;
 /// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
 /// length in memory.
 pub const JSON_VALUES: usize = 8_192;
+
+/// Log lines that wait for whoever reads standard error; further ones are thrown away.
+pub const LOG_LINES: usize = 8_192;
+
+/// How long a client may go without taking anything of its answer.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);

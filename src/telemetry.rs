@@ -4,22 +4,32 @@
 
 use std::io::IsTerminal;
 
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+
+use crate::limits::LOG_LINES;
 
 /// Variable that sets what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
 pub const FILTER_VARIABLE: &str = "FENCEGATE_LOG";
 
 /// Sends logs to standard error: one JSON object a line, or plain text on a terminal. A second call changes nothing.
+/// What is still to be written is written when the guard is dropped.
+///
+/// Logging never holds a request up and never fails one: lines wait in a bounded queue for a thread of their own, and
+/// are thrown away when nobody reads them or standard error is gone.
 ///
 /// # Errors
 /// When [`FILTER_VARIABLE`] is set to something that is no filter.
-pub fn install() -> anyhow::Result<()> {
+pub fn install() -> anyhow::Result<WorkerGuard> {
     let filter = match std::env::var(FILTER_VARIABLE) {
         Ok(text) => EnvFilter::try_new(&text)
             .map_err(|error| anyhow::anyhow!("{FILTER_VARIABLE}={text:?} is not a log filter: {error}"))?,
         Err(_) => EnvFilter::new("info"),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (writer, guard) =
+        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LOG_LINES).finish(std::io::stderr());
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.
     let installed = if std::io::stderr().is_terminal() {
         builder.with_target(false).try_init()
@@ -29,5 +39,5 @@ pub fn install() -> anyhow::Result<()> {
     if installed.is_err() {
         tracing::debug!("logs were set up before");
     }
-    Ok(())
+    Ok(guard)
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use tracing::info;
@@ -86,11 +86,22 @@ fn read(path: &Path) -> anyhow::Result<Option<Zeroizing<String>>> {
 fn create(path: &Path, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {
     let key = fresh_key(entropy)?;
     let cannot = || format!("cannot create seal key file {}", path.display());
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(cannot)?;
+    // Written whole beside its place and then linked there, which never replaces: a crash in between leaves no half key.
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&draft)
+        .with_context(cannot)?;
     file.write_all(key.reveal_line().as_bytes()).with_context(cannot)?;
     file.write_all(b"\n").with_context(cannot)?;
     file.sync_all().with_context(cannot)?;
+    fs::hard_link(&draft, path).with_context(cannot)?;
+    fs::remove_file(&draft).with_context(cannot)?;
     sync_folder(path).with_context(cannot)?;
     info!(file = %path.display(), key = %key.id(), "a seal key was made; keep a copy of it apart from the database");
     Ok(Keyring::of(key))

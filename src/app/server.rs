@@ -10,10 +10,11 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use crate::limits::{CONNECTIONS, DRAIN_TIMEOUT, HEADER_TIMEOUT};
+use crate::limits::{CONNECTIONS, HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
 /// that a caller gets a problem and not an empty 431.
@@ -25,10 +26,17 @@ const HEAD_FIELDS: usize = 512;
 /// Pause after an accept that failed for want of descriptors: without it the loop would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves a router until `shutdown`, then lets requests under way finish within [`DRAIN_TIMEOUT`].
-pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
+/// Serves a router until `shutdown`, then lets requests under way finish within `drain_time` and cuts the
+/// connections that are left: a client that does not read must not keep the process from ending.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+    drain_time: Duration,
+) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let cut = CancellationToken::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         // A client may close its sending side and still wait for the answer.
@@ -43,10 +51,19 @@ pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: Cance
             () = shutdown.cancelled() => break,
         };
         let service = TowerToHyperService::new(router.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        let cut = cut.clone();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "a connection ended early");
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        debug!(%error, "a connection ended early");
+                    }
+                }
+                () = cut.cancelled() => debug!("a connection was cut at the end of the drain time"),
             }
             drop(permit);
         });
@@ -54,10 +71,11 @@ pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: Cance
     drop(listener);
     drop(router);
     info!(open = CONNECTIONS.saturating_sub(connections.available_permits()), "draining");
-    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(drain_time, graceful.shutdown()).await.is_err() {
         warn!(
             "requests were still under way after the drain time; their operations are decided all the same"
         );
+        cut.cancel();
     }
 }
 

@@ -28,7 +28,10 @@ impl Serve {
     pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         let Self { listen, database, seal_key_file } = self;
         let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
-        telemetry::install().map_err(Failure::Start)?;
-        block_on_all_cores(app::serve(settings.config))
+        let logs = telemetry::install().map_err(Failure::Start)?;
+        let served = block_on_all_cores(app::serve(settings.config));
+        // The last lines are written before the process ends.
+        drop(logs);
+        served
     }
 }

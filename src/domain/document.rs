@@ -44,6 +44,9 @@ impl ContentType {
         if text.len() > MAX_CONTENT_TYPE_BYTES {
             return Err(ContentTypeError::TooLong { bytes: text.len() });
         }
+        if let Some(at) = edge_space(text) {
+            return Err(ContentTypeError::Character { found: ' ', at });
+        }
         let odd = |found: &char| !found.is_ascii_graphic() && *found != ' ';
         if let Some((index, found)) = text.chars().enumerate().find(|(_, found)| odd(found)) {
             return Err(ContentTypeError::Character { found, at: index.saturating_add(1) });
@@ -60,6 +63,11 @@ impl ContentType {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A space at an end does not travel in a header, so it would make another fingerprint of the same content type.
+fn edge_space(text: &str) -> Option<usize> {
+    if text.starts_with(' ') { Some(1) } else { text.ends_with(' ').then_some(text.len()) }
 }
 
 /// RFC 9110 section 5.6.2.

@@ -3,14 +3,18 @@
 //! Memory is reserved before more is read, so that many large bodies at once become 503 and not a process that the
 //! kernel ends.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_TIME, OFFLOAD_BYTES};
@@ -100,6 +104,44 @@ impl Payload {
             // Time over is as good an end as any.
             drop(tokio::time::timeout(LINGER_TIME, reading).await);
         });
+    }
+}
+
+/// An answer whose body holds its share of the memory for bodies until the client has taken it: clients that ask for
+/// large documents and do not read them get 503 in the end, and do not take the memory of everybody else.
+pub(super) fn kept_in_bounds(answer: Response, memory: &Arc<Semaphore>) -> Result<Response, Problem> {
+    let (head, body) = answer.into_parts();
+    let length = body.size_hint().exact().unwrap_or_default();
+    if length == 0 {
+        return Ok(Response::from_parts(head, body));
+    }
+    let permit = memory.clone().try_acquire_many_owned(kib(length, 1)).map_err(|_| no_room())?;
+    Ok(Response::from_parts(head, Body::new(Kept { body, _memory: permit })))
+}
+
+/// A body with the memory that is reserved for it.
+struct Kept {
+    body: Body,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Kept {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

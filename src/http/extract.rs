@@ -1,7 +1,10 @@
 //! Headers: read once into words of the domain, or refused with the character and the reason.
 
+use std::net::IpAddr;
+
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Version};
 
 use crate::domain::counter::{Incarnation, Sequence};
@@ -80,13 +83,30 @@ pub(super) fn single(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses a request of HTTP/1.1 that does not say for whom it is (RFC 9112 section 3.2).
+/// Refuses a request of HTTP/1.1 that does not say for whom it is (RFC 9112 section 3.2), and one that is for a name
+/// which anybody can point at this machine: there are no credentials in this version, so a web page whose name was
+/// turned to 127.0.0.1 would otherwise be let in. An address needs no name server, and `localhost` is never one's own.
 pub(super) fn addressed(head: &Parts) -> Result<(), Problem> {
-    let named = head.headers.contains_key(HOST) || head.uri.host().is_some();
-    if named || head.version < Version::HTTP_11 {
+    let declared = text(&head.headers, &HOST)?;
+    for authority in declared.into_iter().chain(head.uri.authority().map(Authority::as_str)) {
+        if !is_local(authority) {
+            return Err(malformed(format!(
+                "Host is {authority:?}; without credentials this gateway answers only to localhost and to IP addresses"
+            )));
+        }
+    }
+    if declared.is_some() || head.uri.host().is_some() || head.version < Version::HTTP_11 {
         return Ok(());
     }
     Err(malformed("the header Host is missing; HTTP/1.1 asks for it"))
+}
+
+/// Whether an authority names this machine without a name server's help.
+fn is_local(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.ends_with(".localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
 /// The fencing token, under either of its names.
@@ -307,6 +327,16 @@ mod tests {
         assert!(is_json(&HeaderMap::new()).is_err());
         assert!(not_encoded(&headers(&[("content-encoding", "identity")])).is_ok());
         assert!(not_encoded(&headers(&[("content-encoding", "gzip")])).is_err());
+    }
+
+    #[test]
+    fn only_names_that_nobody_can_turn_elsewhere_are_answered() {
+        for local in ["localhost", "localhost:8080", "a.localhost", "127.0.0.1:1", "[::1]:8080", "10.0.0.7"] {
+            assert!(is_local(local), "{local}");
+        }
+        for other in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "", "a b"] {
+            assert!(!is_local(other), "{other}");
+        }
     }
 
     #[test]

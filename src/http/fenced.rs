@@ -19,7 +19,7 @@ use crate::protocol::outcome::{MemberVerdict, Written};
 use crate::protocol::rows::{Life, Mark, NamespaceRow, ResourceRow, TargetRow};
 use crate::protocol::{Command, Outcome, Refusal};
 
-use super::body::{Allowance, Held, Payload, worked};
+use super::body::{self, Allowance, Held, Payload, worked};
 use super::decide::Subject;
 use super::member::{Draft, Words, body_of_removal};
 use super::names::{self, Place};
@@ -64,8 +64,9 @@ pub(super) async fn read(asked: Asked<'_>) -> Result<Response, Problem> {
     let found = asked.hall.read(move |reader| reader.document(address, with_body)).await;
     let found = found.map_err(|problem| problem.about(&place.address.resource))?;
     in_force(found.namespace.as_ref(), &place.address.resource, &place.rules)?;
-    document(found, &place, &preconditions, with_body)
-        .map_err(|problem| problem.about(&place.address.resource))
+    let answer = document(found, &place, &preconditions, with_body)
+        .map_err(|problem| problem.about(&place.address.resource))?;
+    body::kept_in_bounds(answer, &asked.hall.bodies)
 }
 
 /// What became of a write: all of it is in the store, or nothing new is.

@@ -8,6 +8,7 @@ mod code;
 mod detail;
 mod refusal;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -74,13 +75,27 @@ pub(super) struct Instance {
     pub(super) data_plane: bool,
 }
 
+impl Instance {
+    /// The path, without the acquisition id that may stand in it: whoever knows one may release the lease, and error
+    /// bodies are logged in many places.
+    fn shown(&self) -> Cow<'_, str> {
+        match self.path.strip_prefix("/v1/leases/") {
+            None => Cow::Borrowed(&self.path),
+            Some(rest) => {
+                let below = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default();
+                Cow::Owned(format!("/v1/leases/-{below}"))
+            }
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct ProblemJson<'a> {
     r#type: String,
     title: &'static str,
     status: u16,
     detail: &'a str,
-    instance: &'a str,
+    instance: Cow<'a, str>,
     code: &'static str,
     effect: &'static str,
     retryable: bool,
@@ -243,7 +258,7 @@ impl Problem {
             title: self.code.title(),
             status: self.code.status().as_u16(),
             detail: &self.detail,
-            instance: &instance.path,
+            instance: instance.shown(),
             code: self.code.word(),
             effect: self.code.effect().word(),
             retryable: self.code.retryable(),

@@ -17,6 +17,9 @@ pub(super) struct Query(Vec<(String, String)>);
 impl Query {
     /// Reads the query of an address; only these parameters are taken, each once.
     pub(super) fn parse(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
+        if known.is_empty() && uri.query() == Some("") {
+            return Err(malformed("this address takes no query string; leave the question mark out"));
+        }
         let mut pairs: Vec<(String, String)> = Vec::new();
         let written = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         for pair in written {

@@ -94,47 +94,69 @@ impl<E: Engine> Driver<E> {
     }
 
     async fn serve_together(&mut self, batch: Vec<Job>) -> Result<(), (Vec<Job>, String)> {
+        // What is said when a commit may have happened and nobody can look: set by a lost outcome, and lifted as soon
+        // as a fresh snapshot shows what became of it.
+        let mut doubt: Option<Vec<Answer>> = None;
         let mut last = String::new();
         for _ in 0..COMMIT_ATTEMPTS {
-            match self.attempt(&batch).await {
+            match self.attempt(&batch, &mut doubt).await {
                 Ok(answers) => {
                     answer_each(batch, answers);
                     return Ok(());
                 }
                 Err(Stopped::Conflict(reason)) => last = reason,
+                Err(Stopped::Unknown(reason, answers)) => {
+                    warn!(
+                        reason,
+                        members = batch.len(),
+                        "the outcome of a commit is not known; looking it up"
+                    );
+                    doubt = Some(answers);
+                    last = reason;
+                }
                 Err(Stopped::Failed(reason)) => {
-                    error!(reason, members = batch.len(), "the database cannot be used; nothing was written");
-                    answer_all(batch, &Unserved::Unavailable(Effect::None));
-                    return Ok(());
+                    last = reason;
+                    break;
                 }
                 Err(Stopped::Inconsistent(reason)) => return Err((batch, reason)),
-                Err(Stopped::Unknown(reason, answers)) => {
-                    error!(reason, members = batch.len(), "the outcome of a commit is not known");
-                    answer_each(batch, answers);
-                    return Ok(());
-                }
             }
         }
-        error!(
-            reason = last,
-            members = batch.len(),
-            "a batch met conflicts at every attempt; nothing was written"
-        );
-        answer_all(batch, &Unserved::Unavailable(Effect::None));
+        let answers = match doubt {
+            Some(unknown) => self.look_up(&batch).await.unwrap_or(unknown),
+            None => batch.iter().map(|_| Err(Unserved::Unavailable(Effect::None))).collect(),
+        };
+        error!(reason = last, members = batch.len(), "the database cannot be used for these requests");
+        answer_each(batch, answers);
         Ok(())
     }
 
-    async fn attempt(&mut self, batch: &[Job]) -> Result<Vec<Answer>, Stopped> {
-        let mut wanted = Wanted::default();
-        for job in batch {
-            if let Task::Command(command) = &job.task {
-                wanted.add(command);
-            }
-        }
-        let loaded = match self.engine.load(&wanted).await {
+    /// Looks up what became of a batch whose last commit was in doubt, without writing anything: what is found is
+    /// answered, and what is absent had no effect. None when the database cannot be asked.
+    async fn look_up(&mut self, batch: &[Job]) -> Option<Vec<Answer>> {
+        let loaded = self.engine.load(&wanted_by(batch)).await.ok()?;
+        self.engine.rollback().await;
+        let answer = |job: &Job| {
+            let mut changes = ChangeSet::default();
+            // Each against what is durable, not against what earlier members would have changed.
+            let mut snapshot = loaded.snapshot.clone();
+            let answer = decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes);
+            if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
+        };
+        Some(batch.iter().map(answer).collect())
+    }
+
+    async fn attempt(
+        &mut self,
+        batch: &[Job],
+        doubt: &mut Option<Vec<Answer>>,
+    ) -> Result<Vec<Answer>, Stopped> {
+        let loaded = match self.engine.load(&wanted_by(batch)).await {
             Ok(loaded) => loaded,
             Err(error) => return Err(self.back_out(error).await),
         };
+        // The rows tell what became of an earlier attempt: its operations are found and replayed, or they are absent
+        // and evaluated again.
+        *doubt = None;
         let mut snapshot = loaded.snapshot;
         let mut changes = ChangeSet::default();
         let mut answers = Vec::with_capacity(batch.len());
@@ -181,6 +203,17 @@ impl Job {
             Task::Probe => 0,
         }
     }
+}
+
+/// The rows that a batch needs.
+fn wanted_by(batch: &[Job]) -> Wanted {
+    let mut wanted = Wanted::default();
+    for job in batch {
+        if let Task::Command(command) = &job.task {
+            wanted.add(command);
+        }
+    }
+    wanted
 }
 
 /// Decides one job and makes its changes visible to the jobs after it. A decision that the invariants reject changes

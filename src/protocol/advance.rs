@@ -27,7 +27,7 @@ pub(super) fn decide(
     if row.life == Life::Cancelled {
         return Ok(Decision::refused(Refusal::Cancelled));
     }
-    if let Some(refusal) = table::sealed(&namespace, &row, claim) {
+    if let Some(refusal) = table::sealed(snapshot, &namespace, &row, claim) {
         return Ok(Decision::refused(refusal));
     }
     if claim.position.epoch > namespace.row.epoch {

@@ -39,7 +39,9 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
 
 /// Rows 6 to 12.
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
-    life(case).or_else(|| claim(case.namespace, case.row, &case.member.claim)).or_else(|| fence(case))
+    life(case)
+        .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
+        .or_else(|| fence(case))
 }
 
 /// Rows 1 to 4: what is recorded is answered from the record, whatever position is presented.
@@ -92,9 +94,9 @@ pub(super) fn is_recreation(case: &Case<'_>) -> bool {
 }
 
 /// Rows 8 to 11: whether the caller may present this position at all.
-pub(in super::super) fn claim(namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+fn claim(snapshot: &Snapshot, namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
     let epoch = namespace.row.epoch;
-    if let Some(refusal) = sealed(namespace, row, claim) {
+    if let Some(refusal) = sealed(snapshot, namespace, row, claim) {
         return Some(refusal);
     }
     if claim.position.epoch > epoch {
@@ -115,7 +117,12 @@ pub(in super::super) fn claim(namespace: &InForce, row: &ResourceRow, claim: &Cl
 }
 
 /// Rows 8 and 9. They are shared by every act of an owner.
-pub(in super::super) fn sealed(namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+pub(in super::super) fn sealed(
+    snapshot: &Snapshot,
+    namespace: &InForce,
+    row: &ResourceRow,
+    claim: &Claim,
+) -> Option<Refusal> {
     match namespace.definition().issuer {
         Issuer::Trusted { .. } | Issuer::Registered => return None,
         Issuer::Gateway => {}
@@ -123,10 +130,26 @@ pub(in super::super) fn sealed(namespace: &InForce, row: &ResourceRow, claim: &C
     match claim.seal {
         SealVerdict::Missing => return Some(Refusal::SealMissing),
         SealVerdict::Wrong => return Some(Refusal::SealWrong),
+        SealVerdict::Valid(tag) if belongs_to_another(snapshot, row, claim.position, tag) => {
+            return Some(Refusal::SealWrong);
+        }
         SealVerdict::Valid(_) => {}
     }
     let known = row.issued.or_higher(Position::start_of(namespace.row.epoch));
     claim.position.is_above(known).then_some(Refusal::IssuerBehind { issued: row.issued })
+}
+
+/// Whether the newest lease has this position under another acquisition. Positions are issued once, so the token comes
+/// from a time that this database has forgotten: its owner must not write in the place of the one who was given the
+/// position again.
+fn belongs_to_another(
+    snapshot: &Snapshot,
+    row: &ResourceRow,
+    position: Position,
+    tag: AcquisitionTag,
+) -> bool {
+    let newest = row.lease.and_then(|acquisition| snapshot.lease(&acquisition));
+    newest.is_some_and(|lease| lease.position == position && lease.acquisition.tag() != tag)
 }
 
 /// Row 12.

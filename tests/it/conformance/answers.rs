@@ -24,16 +24,22 @@ const LOSE_THE_OUTCOME: u8 = 1;
 const FAIL: u8 = 2;
 const CONFLICT_ONCE: u8 = 3;
 const REJECT_THE_BODY_BAD: u8 = 4;
+const LOSE_THE_DATABASE: u8 = 5;
+const LOSE_AND_FORGET: u8 = 6;
 
 /// The memory engine behind a gate: each commit waits for a permit, and can be told to go wrong.
 struct Gated {
     inner: MemoryEngine,
     gate: Arc<Semaphore>,
     fault: Arc<AtomicU8>,
+    lost: bool,
 }
 
 impl Engine for Gated {
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        if self.lost && self.fault.load(Ordering::SeqCst) == LOSE_THE_DATABASE {
+            return Err(EngineError::Unavailable("the connection broke".to_owned()));
+        }
         self.inner.load(wanted).await
     }
 
@@ -48,7 +54,12 @@ impl Engine for Gated {
     async fn commit(&mut self) -> CommitOutcome {
         self.gate.acquire().await.unwrap().forget();
         match self.fault.load(Ordering::SeqCst) {
-            LOSE_THE_OUTCOME => {
+            LOSE_AND_FORGET => {
+                self.inner.rollback().await;
+                CommitOutcome::Unknown("the connection broke".to_owned())
+            }
+            LOSE_THE_OUTCOME | LOSE_THE_DATABASE => {
+                self.lost = true;
                 self.inner.commit().await;
                 CommitOutcome::Unknown("the connection broke".to_owned())
             }
@@ -82,7 +93,7 @@ struct Bench {
 fn bench(permits: usize) -> Bench {
     let (inner, reader, identity) = memory::open(DATABASE, Arc::new(ManualClock::new()));
     let (gate, fault) = (Arc::new(Semaphore::new(permits)), Arc::new(AtomicU8::new(WORK)));
-    let engine = Gated { inner, gate: gate.clone(), fault: fault.clone() };
+    let engine = Gated { inner, gate: gate.clone(), fault: fault.clone(), lost: false };
     let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new() };
     let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting);
     Bench { ledger, gate, fault, committer }
@@ -146,13 +157,38 @@ async fn a_full_queue_refuses_at_once() {
     assert_eq!(granted + overloaded, QUEUE_COMMANDS * 2);
 }
 
-/// When nobody can know, "unknown" is said; the retry finds the truth.
+/// A commit whose outcome was lost is looked up: what is found is applied, once, and nobody is told "unknown".
 #[tokio::test]
-async fn a_lost_commit_outcome_is_unknown_and_the_retry_finds_it() {
+async fn a_lost_commit_outcome_is_looked_up_and_found() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
     let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
     bench.fault.store(LOSE_THE_OUTCOME, Ordering::SeqCst);
+    let found = written(&bench.ledger, &draft).await;
+    assert!(found.replayed);
+    assert_eq!(found.response.commit.get(), 1);
+}
+
+/// What is absent afterwards had no effect, and that is said: "unknown" would send an operator looking.
+#[tokio::test]
+async fn a_lost_commit_that_left_nothing_behind_had_no_effect() {
+    let bench = bench(64);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    bench.fault.store(LOSE_AND_FORGET, Ordering::SeqCst);
+    let lost = bench.ledger.submit(draft.command(&bench.ledger)).await;
+    assert_eq!(lost.unwrap_err(), Unserved::Unavailable(Effect::None));
+    bench.fault.store(WORK, Ordering::SeqCst);
+    assert!(!written(&bench.ledger, &draft).await.replayed);
+}
+
+/// When nobody can know, "unknown" is said; the retry finds the truth.
+#[tokio::test]
+async fn a_lost_commit_that_cannot_be_looked_up_is_unknown_and_the_retry_finds_it() {
+    let bench = bench(64);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    bench.fault.store(LOSE_THE_DATABASE, Ordering::SeqCst);
     let lost = bench.ledger.submit(draft.command(&bench.ledger)).await;
     assert_eq!(lost.unwrap_err(), Unserved::Unavailable(Effect::Unknown));
     bench.fault.store(WORK, Ordering::SeqCst);

@@ -68,3 +68,18 @@ async fn an_expiry_that_was_seen_stays_seen_after_a_restart() {
     assert_eq!(found.resource.resource, resource("single/a"));
     running.stop().await;
 }
+
+/// An older backup was restored, and a position was issued again: the token of the time that is forgotten must not
+/// write in the place of the new owner, although its seal is our own and its position is the newest.
+#[tokio::test]
+async fn a_position_that_was_issued_again_belongs_to_its_new_owner() {
+    let (forgotten, restored) = (Running::start(Kind::Memory).await, Running::start(Kind::Sqlite).await);
+    let old = granted(&forgotten.ledger, acquire("single/a", "alice", 1)).await;
+    let behind = Draft::put("single/a", &old.fencing_token.0, "late", "older");
+    let new = granted(&restored.ledger, acquire("single/a", "bob", 2)).await;
+    assert_eq!(new.view.lease.position, old.view.lease.position);
+    assert_eq!(refused(&restored.ledger, behind.command(&restored.ledger)).await, Refusal::SealWrong);
+    written(&restored.ledger, &Draft::put("single/a", &new.fencing_token.0, "publish", "newer")).await;
+    forgotten.stop().await;
+    restored.stop().await;
+}

@@ -214,7 +214,7 @@ impl Ask {
 
     pub(super) fn request(&self) -> Request<Body> {
         let mut request =
-            Request::builder().method(self.method.clone()).uri(&self.path).header("host", "gateway");
+            Request::builder().method(self.method.clone()).uri(&self.path).header("host", "localhost");
         for (name, value) in &self.headers {
             request = request.header(name, value.as_bytes());
         }

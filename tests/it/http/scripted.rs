@@ -38,11 +38,13 @@ impl Script {
 pub(super) struct ScriptedEngine {
     inner: MemoryEngine,
     script: Arc<Script>,
+    /// A lost commit takes its connection with it: so many loads cannot tell what became of it.
+    failing_loads: u32,
 }
 
 impl ScriptedEngine {
     pub(super) fn new(inner: MemoryEngine, script: Arc<Script>) -> Self {
-        Self { inner, script }
+        Self { inner, script, failing_loads: 0 }
     }
 }
 
@@ -50,6 +52,10 @@ impl Engine for ScriptedEngine {
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
         if self.script.stands_still.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
+        }
+        if let Some(left) = self.failing_loads.checked_sub(1) {
+            self.failing_loads = left;
+            return Err(EngineError::Unavailable("the connection is gone".to_owned()));
         }
         self.inner.load(wanted).await
     }
@@ -63,6 +69,9 @@ impl Engine for ScriptedEngine {
         match scripted {
             Some(outcome) => {
                 self.inner.rollback().await;
+                if matches!(outcome, CommitOutcome::Unknown(_)) {
+                    self.failing_loads = 2;
+                }
                 outcome
             }
             None => self.inner.commit().await,

@@ -44,6 +44,7 @@ fn is_content_type(text: &str) -> bool {
     let essence = text.split(';').next().unwrap().trim_matches(' ');
     let parts: Vec<&str> = essence.split('/').collect();
     text.len() <= 255
+        && text.trim_matches(' ') == text
         && text.chars().all(|c| c == ' ' || is_visible(c))
         && parts.len() == 2
         && parts.iter().all(|part| !part.is_empty() && part.chars().all(|c| TOKEN.contains(c)))

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use serde_json::json;
 
 use crate::support::client::Client;
-use crate::support::gateway::Process;
+use crate::support::gateway::{Gateway, Process};
 
 /// Hang-ups over the whole test.
 const ROUNDS: usize = 2_000;
@@ -47,7 +47,7 @@ async fn a_hang_up_neither_loses_nor_doubles_a_write() {
     for sequence in 1..=ROUNDS {
         let body = format!("body of {sequence}");
         let request = format!(
-            "PUT /fenced/jobs/a HTTP/1.1\r\nhost: x\r\nfencing-token: {token}\r\nidempotency-key: op-{sequence}\r\n\
+            "PUT /fenced/jobs/a HTTP/1.1\r\nhost: localhost\r\nfencing-token: {token}\r\nidempotency-key: op-{sequence}\r\n\
              fencing-sequence: {sequence}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -77,4 +77,23 @@ async fn settle(client: &Client, token: &str, sequence: usize, body: &str) {
         .await;
     let receipt = if sequence == 1 { answer.expect(201) } else { answer.expect(200) };
     assert_eq!(receipt["commit"], sequence_text);
+}
+
+/// A client that asks for a large document and never reads would otherwise keep a stopping gateway for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_does_not_keep_the_gateway_from_stopping() {
+    let gateway = Gateway::start().await;
+    let lease = gateway.client.acquire("jobs/large", "alice").await;
+    let large = "x".repeat(1_048_576);
+    gateway.client.put("jobs/large", &lease.token, "op-1", &large, &[]).await.expect(201);
+    let mut idle = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(gateway.client.address()).unwrap();
+        stream.write_all(b"GET /fenced/jobs/large HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        // Something of the answer has come, so the request is under way.
+        stream.read_exact(&mut [0; 64]).unwrap();
+        idle.push(stream);
+    }
+    gateway.stop().await;
+    drop(idle);
 }

@@ -33,6 +33,11 @@ impl Client {
         Self { base, http }
     }
 
+    /// Where the gateway listens, for a socket of one's own.
+    pub(crate) fn address(&self) -> &str {
+        self.base.trim_start_matches("http://")
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base))
     }

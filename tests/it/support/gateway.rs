@@ -54,7 +54,8 @@ impl Gateway {
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             namespaces: namespaces.clone(),
         };
-        let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone() };
+        let drain_time = std::time::Duration::from_millis(500);
+        let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
