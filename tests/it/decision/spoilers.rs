@@ -4,7 +4,7 @@
 //! can be put together: then the earlier row must win.
 
 use fencegate::domain::counter::Epoch;
-use fencegate::domain::lease::{AcquisitionHash, LeaseState};
+use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::{Fingerprint, Method, OperationState};
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy};
 use fencegate::protocol::rows::Life;
@@ -123,11 +123,6 @@ fn fences() -> Vec<Spoiler> {
             scene.alter_lease(|lease| lease.state = LeaseState::Released);
         }),
         spoiler(13, "missing", Code::LeaseNotLive, bound, |scene| scene.alter(|row| row.lease = None)),
-        spoiler(13, "of another acquisition", Code::LeaseNotLive, bound, |scene| {
-            let stranger = AcquisitionHash::from_bytes([0x5A; 32]);
-            scene.alter_lease(|lease| lease.acquisition = stranger);
-            scene.alter(|row| row.lease = Some(stranger));
-        }),
     ]
 }
 
