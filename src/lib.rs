@@ -1,3 +1,23 @@
 //! fencegate: an HTTP fencing gateway.
+//!
+//! ```text
+//! HTTP request
+//!    |  http: parse once into domain words                       (no rules, no SQL)
+//!    v
+//! Command -> ledger queue -> batch -> one transaction: load -> decide, in order -> apply -> commit
+//!                                                        ^ protocol: pure, total, no I/O, no clock
+//! Outcome -> http: status, headers, body
+//! ```
+//!
+//! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
+//! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody.
+
+pub mod app;
+pub mod cli;
+pub mod config;
 pub mod domain;
+pub mod http;
+pub mod ledger;
+pub mod limits;
 pub mod protocol;
+pub mod telemetry;

@@ -139,7 +139,7 @@ impl Snapshot {
             Change::Resource { before: _, after } => self.insert_resource(after.as_ref().clone()),
             Change::EraEnded(row) => self.insert_era(row.clone()),
             Change::TargetStored { resource, row, body: _ } => {
-                self.insert_target(resource.clone(), row.clone())
+                self.insert_target(resource.clone(), row.clone());
             }
             Change::TargetRemoved(address) => {
                 self.targets.remove(address);

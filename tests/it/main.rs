@@ -1,14 +1,36 @@
 //! The one test binary.
+//!
+//! `cfg(test)` on each module tells the lints that helpers here are test code too: they stop at once.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names the one outcome that it wants; any other is a failure"
+)]
 
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod cli;
 #[cfg(test)]
 mod compile_fail;
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
 mod decision;
+#[cfg(test)]
+mod http;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod names;
+#[cfg(test)]
+mod readme;
+#[cfg(test)]
+mod sqlite;
+#[cfg(test)]
+mod stories;
 #[cfg(test)]
 mod support;

@@ -1,6 +1,6 @@
 //! Every history of a small world, searched to the end: what holds in all of them holds whatever a network does.
 //!
-//! Each world is searched until nothing new is found. FENCEGATE_MODEL_DEPTH=n gives every world n generations more;
+//! Each world is searched until nothing new is found. `FENCEGATE_MODEL_DEPTH=n` gives every world n generations more;
 //! each test prints how many states it met.
 
 mod bounds;

@@ -139,10 +139,10 @@ fn policies() -> Vec<Spoiler> {
     vec![
         spoiler(14, "spent", Code::GenerationSpent, single, |scene| scene.apply_here(None)),
         spoiler(15, "a sequence below", Code::SequenceRegressed, is_ordered, |scene| {
-            scene.apply_here(Some(2))
+            scene.apply_here(Some(2));
         }),
         spoiler(15, "the same sequence", Code::SequenceRegressed, is_ordered, |scene| {
-            scene.apply_here(Some(1))
+            scene.apply_here(Some(1));
         }),
         spoiler(15, "a gap at the start", Code::SequenceGap, gapless, |scene| scene.draft.sequence = Some(2)),
         spoiler(15, "a gap", Code::SequenceGap, gapless, |scene| {
@@ -186,14 +186,14 @@ fn conditions() -> Vec<Spoiler> {
 fn records() -> Vec<Spoiler> {
     vec![
         spoiler(4, "uncertain", Code::OutcomeUncertain, everywhere, |scene| {
-            scene.record(OperationState::Uncertain)
+            scene.record(OperationState::Uncertain);
         }),
         spoiler(3, "in progress", Code::OperationInProgress, everywhere, |scene| {
             scene.record(OperationState::Intent);
         }),
         spoiler(2, "applied", Code::Replayed, everywhere, |scene| scene.record(OperationState::Applied)),
         spoiler(2, "refused upstream", Code::Replayed, everywhere, |scene| {
-            scene.record(OperationState::Refused)
+            scene.record(OperationState::Refused);
         }),
         spoiler(2, "resolved, applied", Code::Replayed, everywhere, |scene| {
             scene.record(OperationState::ResolvedApplied);

@@ -61,7 +61,7 @@ impl Pair {
 
     /// Tells one step to both and holds the words against each other.
     pub(super) fn step(&mut self, step: &Step) -> Vec<Code> {
-        let resource = usize::from(step[1] % 8 == 0);
+        let resource = usize::from(step[1].is_multiple_of(8));
         let (ours, theirs) = match step[0] % 24 {
             0..=4 => self.acquire(resource, step),
             5 if !self.leases.is_empty() => {
@@ -93,7 +93,7 @@ impl Pair {
     }
 
     fn acquire(&mut self, resource: usize, step: &Step) -> (Code, Outcome) {
-        let (request, holder) = (u64::from(step[2] % 12), usize::from(step[3] % 8 == 0));
+        let (request, holder) = (u64::from(step[2] % 12), usize::from(step[3].is_multiple_of(8)));
         let ours = self.plain.acquire(resource, request, u64::try_from(holder).unwrap());
         let command = acquire_by(RESOURCES[resource], u128::from(request), HOLDERS[holder], Some(TTL_MS));
         let theirs = self.world.tell(&command);
@@ -114,7 +114,7 @@ impl Pair {
                 self.plain.epoch += 1;
                 self.world.set_epoch(self.plain.epoch);
             }
-            3 if step[3] % 4 == 0 => {
+            3 if step[3].is_multiple_of(4) => {
                 if let Some(mut row) = self.world.snapshot.resource(&name(RESOURCES[resource])).cloned() {
                     row.life = Life::Cancelled;
                     self.world.snapshot.insert_resource(row);
@@ -141,7 +141,9 @@ impl Pair {
             told.push(self.one(if beside == 0 { resource } else { 1 - resource }, more, step));
         }
         let drafts: Vec<Draft> = told.iter().map(|one| one.draft.clone()).collect();
-        let Ok(write) = Write::new(self.world.members(&drafts), step[11] % 8 == 0) else { return Vec::new() };
+        let Ok(write) = Write::new(self.world.members(&drafts), step[11].is_multiple_of(8)) else {
+            return Vec::new();
+        };
         let plain: Vec<PlainWrite> = told.into_iter().map(|one| one.plain).collect();
         let ours = if write.dry_run {
             plain.iter().map(|one| self.plain.judge(one)).collect()
@@ -158,9 +160,9 @@ impl Pair {
         let (at, seal, token) = self.token(resource, step);
         let ordered = self.plain.policy == ORDERED || self.plain.policy == GAPLESS;
         let target = usize::from(step[5].wrapping_add(member) % 8).saturating_sub(5);
-        let delete = step[6].wrapping_add(member) % 5 == 0;
+        let delete = step[6].wrapping_add(member).is_multiple_of(5);
         let operation = u64::from(step[7].wrapping_add(member) % 10);
-        let body = if delete { 0 } else { u64::from(step[8] % 8 == 0) };
+        let body = if delete { 0 } else { u64::from(step[8].is_multiple_of(8)) };
         let sequence = if ordered { u64::from(step[9] % 4) + 1 } else { 0 };
         let incarnation = u64::from(step[10] % 32);
         let incarnation = if incarnation > 3 { 0 } else { incarnation };
@@ -208,7 +210,7 @@ impl Pair {
     }
 
     fn token(&self, resource: usize, step: &Step) -> (At, Seal, String) {
-        let plain = (u64::from(step[3] % 32 == 0) + self.plain.epoch, u64::from(step[4] % 8) + 1);
+        let plain = (u64::from(step[3].is_multiple_of(32)) + self.plain.epoch, u64::from(step[4] % 8) + 1);
         let plain = if step[3] % 32 < 3 { plain } else { (self.plain.epoch, plain.1) };
         let bare = format!("{}.{}", plain.0, plain.1);
         if self.plain.issuer != GATEWAY {

@@ -37,31 +37,30 @@ impl Plain {
             return code;
         }
         // 11
-        if self.issuer == TRUSTED && self.max_jump > 0 && row.floor.0 == write.at.0 {
-            if write.at.1 > row.floor.1 + self.max_jump {
-                return Code::TokenJump;
-            }
+        if self.issuer == TRUSTED
+            && self.max_jump > 0
+            && row.floor.0 == write.at.0
+            && write.at.1 > row.floor.1 + self.max_jump
+        {
+            return Code::TokenJump;
         }
         if self.issuer == REGISTERED && write.at > row.floor.max((self.epoch, 0)) {
             return Code::AdvanceForbidden;
         }
-        match self.rows_12_to_17(row, write) {
-            Some(code) => {
-                // Retention: what those rows refuse may have been recorded once.
-                if write.at < row.pruned || write.at == row.pruned && write.sequence <= row.pruned_sequence {
-                    Code::OperationExpired
-                } else {
-                    code
-                }
+        if let Some(code) = self.rows_12_to_17(row, write) {
+            // Retention: what those rows refuse may have been recorded once.
+            if write.at < row.pruned || write.at == row.pruned && write.sequence <= row.pruned_sequence {
+                Code::OperationExpired
+            } else {
+                code
             }
-            None => {
-                let there = if write.delete && write.target == 0 {
-                    row.life != DELETED && row.commit > 0 && row.applied >= row.born
-                } else {
-                    !write.delete || row.targets[write.target].is_some()
-                };
-                if there { Code::Admitted } else { Code::NothingToDelete }
-            }
+        } else {
+            let there = if write.delete && write.target == 0 {
+                row.life != DELETED && row.commit > 0 && row.applied >= row.born
+            } else {
+                !write.delete || row.targets[write.target].is_some()
+            };
+            if there { Code::Admitted } else { Code::NothingToDelete }
         }
     }
 

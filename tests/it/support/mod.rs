@@ -1,6 +1,11 @@
 //! What several tests share.
 
+pub(crate) mod client;
+pub(crate) mod clock;
 pub(crate) mod code;
+pub(crate) mod commands;
 pub(crate) mod draft;
+pub(crate) mod engines;
+pub(crate) mod gateway;
 pub(crate) mod wanted;
 pub(crate) mod world;

@@ -17,7 +17,7 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
     }
     let mut namespaces = wanted.namespaces.clone();
-    namespaces.extend(resources.iter().map(|resource| resource.namespace()));
+    namespaces.extend(resources.iter().map(fencegate::domain::resource::ResourceName::namespace));
     namespaces
         .iter()
         .filter_map(|name| all.namespace(name))

@@ -1,0 +1,234 @@
+//! The composition root: it builds the parts, connects them, and runs them until it is told to stop.
+
+mod keyfile;
+mod server;
+mod system;
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::config::{Config, Database};
+use crate::domain::entropy::Entropy;
+use crate::domain::seal::Keyring;
+use crate::domain::time::Clock;
+use crate::http::{self, Door};
+use crate::ledger::engine::{Engine, Identity};
+use crate::ledger::read::Reader;
+use crate::ledger::sqlite::OpenMode;
+use crate::ledger::{Ledger, Setting, keys, memory, sqlite};
+
+pub use system::{OsEntropy, SystemClock};
+
+/// The parts that a run needs from outside itself; a test passes its own.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Surroundings {
+    /// The operating system's clock and randomness.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { clock: Arc::new(SystemClock::started()), entropy: Arc::new(OsEntropy) }
+    }
+}
+
+/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once.
+///
+/// # Errors
+/// When the address, the database or the seal key cannot be used. Nothing is then changed.
+pub async fn serve(config: Config) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; set another address with --listen", config.listen))?;
+    let shutdown = CancellationToken::new();
+    stop_on_signals(shutdown.clone())?;
+    run(listener, config, Surroundings::system(), shutdown).await
+}
+
+/// Runs a whole gateway on a listener until `shutdown` is cancelled: then it says not ready, stops accepting, lets
+/// requests finish for at most [`crate::limits::DRAIN_TIMEOUT`], and closes the database.
+///
+/// # Errors
+/// When the database or the seal key cannot be used.
+pub async fn run(
+    listener: TcpListener,
+    config: Config,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let (ledger, committer) = open_ledger(&config, &surroundings).await?;
+    log_differences(&ledger).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let identity = &ledger.setting().identity;
+    info!(%address, engine = identity.engine, durability = identity.durability, "listening");
+    let door = Door {
+        ledger,
+        started_at: surroundings.clock.wall(),
+        clock: surroundings.clock,
+        entropy: surroundings.entropy,
+        draining: shutdown.clone(),
+    };
+    server::serve(listener, http::router(door), shutdown).await;
+    committer
+        .await
+        .context("the committer ended badly; look the last operations up before you trust them")?;
+    info!("stopped; every answered command is durable");
+    Ok(())
+}
+
+fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!(signal = "TERM", "stopping"),
+            _ = interrupt.recv() => info!(signal = "INT", "stopping; once more ends it at once"),
+        }
+        shutdown.cancel();
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        warn!("ended by a second signal; operations without an answer may have been applied");
+        #[expect(
+            clippy::exit,
+            clippy::disallowed_methods,
+            reason = "the operator asked twice; what was answered is durable"
+        )]
+        std::process::exit(130);
+    });
+    Ok(())
+}
+
+/// Opens the configured database, holds the seal key against it, and starts the committer.
+///
+/// # Errors
+/// When one of them cannot be used.
+async fn open_ledger(
+    config: &Config,
+    surroundings: &Surroundings,
+) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+    let fresh = fresh_id(surroundings.entropy.as_ref())?;
+    match &config.database {
+        Database::Memory => {
+            let keyring = Keyring::of(keyfile::fresh_key(surroundings.entropy.as_ref())?);
+            let (engine, reader, identity) = memory::open(fresh, surroundings.clock.clone());
+            warn!("database = \"memory\": everything is lost when this process ends");
+            Ok(start(engine, Arc::new(reader), config, keyring, identity))
+        }
+        Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
+    }
+}
+
+async fn open_sqlite(
+    path: &Path,
+    fresh: Uuid,
+    config: &Config,
+    surroundings: &Surroundings,
+) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+    let mut database =
+        sqlite::Database::open(path, OpenMode::Create, fresh, surroundings.clock.clone()).await?;
+    let recorded = database.recorded_keys().await?;
+    let keyring = keyfile::keyring(&config.seal_key, &recorded, surroundings.entropy.as_ref())?;
+    if let Some(key) = keys::check(&recorded, &keyring)? {
+        database.record_key(key).await?;
+        info!(key = %key.id, "a seal key is in use with this database for the first time");
+    }
+    let (engine, reader, identity) = database.start().await?;
+    Ok(start(engine, Arc::new(reader), config, keyring, identity))
+}
+
+fn start<E: Engine>(
+    engine: E,
+    reader: Arc<dyn Reader>,
+    config: &Config,
+    keyring: Keyring,
+    identity: Identity,
+) -> (Ledger, JoinHandle<()>) {
+    let namespaces = config.namespaces.clone();
+    Ledger::start(engine, reader, Setting { namespaces, keyring, identity, render: http::render_receipt })
+}
+
+fn fresh_id(entropy: &dyn Entropy) -> anyhow::Result<Uuid> {
+    Ok(uuid::Builder::from_random_bytes(entropy.draw()?).into_uuid())
+}
+
+/// A process whose file differs from the recorded definitions starts, and says so.
+async fn log_differences(ledger: &Ledger) -> anyhow::Result<()> {
+    let recorded = ledger.read(|reader| reader.namespaces()).await.context("cannot read the namespaces")?;
+    for row in recorded {
+        let Some(rules) = ledger.setting().namespaces.rules(&row.namespace) else { continue };
+        if rules.definition != row.definition {
+            warn!(
+                namespace = %row.namespace,
+                recorded = %row.definition,
+                configured = %rules.definition,
+                "the configuration differs from the recorded definition; this namespace answers 503 definition_differs"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What `fencegate migrate` is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigrateMode {
+    /// Apply what is missing.
+    Apply,
+    /// Only tell what is applied and what is missing.
+    Status,
+}
+
+/// One migration and whether the database has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationState {
+    /// Its version.
+    pub version: i64,
+    /// What it does.
+    pub description: String,
+    /// Whether it stands in the database.
+    pub applied: bool,
+}
+
+/// Applies or lists the migrations of the configured database.
+///
+/// # Errors
+/// When the database cannot be used, for example because a gateway has it open.
+pub fn migrate(
+    config: &Config,
+    mode: MigrateMode,
+) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
+    let database = config.database.clone();
+    async move {
+        match database {
+            Database::Memory => Ok(Vec::new()),
+            Database::Sqlite(path) => {
+                if mode == MigrateMode::Apply {
+                    sqlite::migrate(&path).await?;
+                }
+                let states = sqlite::migration_status(&path).await?;
+                Ok(states
+                    .into_iter()
+                    .map(|one| MigrationState {
+                        version: one.version,
+                        description: one.description,
+                        applied: one.applied,
+                    })
+                    .collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use crate::limits::{CONNECTIONS, DRAIN_TIMEOUT, HEADER_TIMEOUT};
+
+/// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
+/// that a caller gets a problem and not an empty 431.
+const HEAD_BUFFER_BYTES: usize = 65_536;
+
+/// Header fields that hyper reads before the door counts them.
+const HEAD_FIELDS: usize = 512;
+
+/// Pause after an accept that failed for want of descriptors: without it the loop would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves a router until `shutdown`, then lets requests under way finish within [`DRAIN_TIMEOUT`].
+pub(super) async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
+    let graceful = GracefulShutdown::new();
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        // A client may close its sending side and still wait for the answer.
+        .half_close(true)
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEAD_BUFFER_BYTES)
+        .max_headers(HEAD_FIELDS);
+    while let Some(stream) = accept(&listener, &shutdown).await {
+        // Beyond the bound, further connections wait in the kernel's queue.
+        let permit = tokio::select! {
+            permit = connections.clone().acquire_owned() => permit,
+            () = shutdown.cancelled() => break,
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, "a connection ended early");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    drop(router);
+    info!(open = CONNECTIONS.saturating_sub(connections.available_permits()), "draining");
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        warn!(
+            "requests were still under way after the drain time; their operations are decided all the same"
+        );
+    }
+}
+
+async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<TcpStream> {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => return None,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    debug!(%error, "a connection was gone before it was served");
+                }
+                return Some(stream);
+            }
+            Err(error) => {
+                error!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `fencegate check`: what holds, or all that is wrong.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::output::{self, Output};
+use super::{settings, table};
+use crate::config::{Config, Database, Flags, KeySource};
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
+use crate::domain::resource::Namespace;
+
+/// Checks the configuration and starts nothing.
+pub(super) fn run(config: Option<&Path>, output: &Output) -> Result<(), Failure> {
+    let settings = settings::load(config, &Flags::default())?;
+    let file = settings.file.map(|file| file.display().to_string());
+    let json = as_json(file.as_deref(), &settings.config);
+    output.answer(&output::json(&json), || told(file.as_deref(), &json))
+}
+
+fn as_json(file: Option<&str>, config: &Config) -> Value {
+    let key = match &config.seal_key {
+        KeySource::File(path) => path.display().to_string(),
+        KeySource::Inline(_) => "FENCEGATE_SEAL_KEY".to_owned(),
+    };
+    let database = match &config.database {
+        Database::Sqlite(path) => format!("sqlite://{}", path.display()),
+        Database::Memory => "memory".to_owned(),
+    };
+    let named = config.namespaces.named().map(|(name, rules)| namespace(name.as_str(), rules));
+    let any = rules_of_others(&config.namespaces).map(|rules| namespace("*", rules));
+    json!({
+        "file": file,
+        "listen": config.listen.to_string(),
+        "database": database,
+        "seal_key_from": key,
+        "max_body_bytes": config.max_body_bytes,
+        "namespaces": named.chain(any).collect::<Vec<_>>(),
+    })
+}
+
+/// The rules of every name that is not configured: those of some such name.
+fn rules_of_others(namespaces: &Namespaces) -> Option<&NamespaceRules> {
+    let tries = namespaces.named().count().saturating_add(1);
+    (1..=tries)
+        .filter_map(|length| Namespace::parse(&"x".repeat(length)).ok())
+        .find(|name| namespaces.named().all(|(other, _)| other != name))
+        .and_then(|name| namespaces.rules(&name))
+}
+
+fn namespace(name: &str, rules: &NamespaceRules) -> Value {
+    let ttl = rules.ttl;
+    json!({
+        "namespace": name,
+        "definition": rules.definition.to_string(),
+        "max_body_bytes": rules.max_body_bytes,
+        "lease": {
+            "ttl_ms": ttl.default.millis().get(),
+            "min_ttl_ms": ttl.least.millis().get(),
+            "max_ttl_ms": ttl.greatest.millis().get(),
+        },
+    })
+}
+
+fn told(file: Option<&str>, json: &Value) -> String {
+    let heading = file.map_or_else(
+        || "no configuration file; defaults and variables".to_owned(),
+        |file| table::clean(&format!("{file}: no mistakes")),
+    );
+    let facts = table::facts(
+        json,
+        &[
+            ("listen", "/listen"),
+            ("database", "/database"),
+            ("seal key from", "/seal_key_from"),
+            ("largest body", "/max_body_bytes"),
+        ],
+    );
+    let namespaces =
+        json.pointer("/namespaces").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let rows = table::rows(
+        namespaces,
+        &[
+            ("namespace", "/namespace"),
+            ("definition", "/definition"),
+            ("largest body", "/max_body_bytes"),
+            ("ttl ms", "/lease/ttl_ms"),
+            ("from", "/lease/min_ttl_ms"),
+            ("to", "/lease/max_ttl_ms"),
+        ],
+    );
+    format!("{heading}\n{facts}\n\n{rows}")
+}

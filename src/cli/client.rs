@@ -1,0 +1,170 @@
+//! The HTTP side of the client commands: one request, one answer, nothing behind the caller's back.
+//!
+//! No proxy variables, no redirects, no retries: a write that this client repeated on its own would hide from the
+//! caller what happened to it.
+
+use std::error::Error as _;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, RequestBuilder, Response, Url, redirect, retry};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::failure::{Failure, Problem};
+use crate::domain::resource::Path;
+use crate::limits::{CLIENT_ANSWER_BYTES, CLIENT_CONNECT_TIMEOUT, CLIENT_TIMEOUT};
+
+/// All but the unreserved characters of RFC 3986; a slash is encoded too, so this is for one segment.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A gateway somewhere.
+pub(super) struct Client {
+    base: String,
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// A client of the gateway at this address.
+    pub(super) fn new(address: &str) -> Result<Self, Failure> {
+        let base = base_of(address).map_err(|why| Failure::Usage(format!("--url {address:?} {why}")))?;
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("fencegate/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .referer(false)
+            .http1_only()
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CLIENT_CONNECT_TIMEOUT)
+            .timeout(CLIENT_TIMEOUT)
+            .build()
+            .map_err(|error| Failure::Start(error.into()))?;
+        Ok(Self { base, http })
+    }
+
+    /// The address that was given, without a slash at its end.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// A request to a path of the gateway, which must be encoded.
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base))
+    }
+
+    /// Sends and reads the whole answer. `again` says how to find out, or repeat safely, if the answer is lost.
+    pub(super) async fn ask(&self, request: RequestBuilder, again: &str) -> Result<Answer, Failure> {
+        let mut response = self.open(request, again).await?;
+        let body = self.read(&mut response, again).await?;
+        let json: Value = serde_json::from_slice(&body).map_err(|_| self.foreign(&response))?;
+        Ok(Answer { raw: body, json })
+    }
+
+    /// Sends, and leaves the body of a success to the caller. Everything else is a failure.
+    pub(super) async fn open(&self, request: RequestBuilder, again: &str) -> Result<Response, Failure> {
+        let mut response = request.send().await.map_err(|error| self.failed(&error, again))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let body = self.read(&mut response, again).await?;
+        match Problem::read(&body, &self.base) {
+            Some(problem) if problem.status() == response.status().as_u16() => {
+                Err(Failure::Refused(Box::new(problem)))
+            }
+            Some(_) | None => Err(self.foreign(&response)),
+        }
+    }
+
+    async fn read(&self, response: &mut Response, again: &str) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(&error, again))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > CLIENT_ANSWER_BYTES {
+                let problem =
+                    format!("the answer of {} is larger than {CLIENT_ANSWER_BYTES} bytes", self.base);
+                return Err(Failure::Lost(problem));
+            }
+        }
+        Ok(body)
+    }
+
+    /// What a failed exchange means.
+    pub(super) fn failed(&self, error: &reqwest::Error, again: &str) -> Failure {
+        let mut cause = error.to_string();
+        let mut next = error.source();
+        while let Some(inner) = next {
+            cause = inner.to_string();
+            next = inner.source();
+        }
+        if error.is_builder() {
+            return Failure::Usage(format!("the request cannot be made: {cause}"));
+        }
+        if error.is_connect() {
+            return Failure::Unreachable(format!(
+                "cannot reach a gateway at {}: {cause}. Start one with `fencegate serve`, or give its address with --url",
+                self.base
+            ));
+        }
+        let cause = if error.is_timeout() { "it took too long".to_owned() } else { cause };
+        Failure::Lost(format!("the answer of {} was lost: {cause}. {again}", self.base))
+    }
+
+    fn foreign(&self, response: &Response) -> Failure {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("none");
+        Failure::Lost(format!(
+            "what answers at {} is not a fencegate gateway: status {}, content type {kind}",
+            self.base,
+            response.status().as_u16()
+        ))
+    }
+}
+
+/// A name as it stands in an address: each segment encoded anew.
+pub(super) fn encoded(name: &Path) -> String {
+    name.as_str().split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+/// One segment of an address.
+pub(super) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+fn base_of(address: &str) -> Result<String, String> {
+    let url =
+        Url::parse(address).map_err(|error| format!("is not an address: {error}; write http://HOST:PORT"))?;
+    if url.scheme() == "https" {
+        return Err("asks for TLS, which comes in a later version; write http://HOST:PORT".to_owned());
+    }
+    if url.scheme() != "http" {
+        return Err("is not an http:// address; write http://HOST:PORT".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("holds credentials, which this version does not take".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has a `?` or `#` in it; write http://HOST:PORT".to_owned());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_http_is_spoken() {
+        assert_eq!(base_of("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
+        assert_eq!(base_of("http://gate/base").unwrap(), "http://gate/base");
+        assert!(base_of("https://gate").unwrap_err().contains("TLS, which comes in a later version"));
+        for wrong in ["gate:8080", "127.0.0.1:8080", "ftp://gate", "http://u:p@gate", "http://gate/?a", ""] {
+            assert!(base_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_encoded_segment_by_segment() {
+        let name = Path::parse("statement:account-42/2026 09/ü+&=;@").unwrap();
+        assert_eq!(encoded(&name), "statement%3Aaccount-42/2026%2009/%C3%BC%2B%26%3D%3B%40");
+    }
+}

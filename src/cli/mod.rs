@@ -1,0 +1,202 @@
+//! The command line: one file per subcommand, and the few things they share.
+//!
+//! The client commands speak HTTP like everybody else and know nothing of the gateway's inside. All that is printed
+//! goes through [`output`]; all ends of a command are exit codes of [`failure`].
+
+mod answer;
+mod check;
+mod client;
+mod completions;
+mod demo;
+mod failure;
+mod get;
+mod inspect;
+mod lease;
+mod man;
+mod migrate;
+mod openapi;
+mod operations;
+mod output;
+mod serve;
+mod settings;
+mod table;
+mod words;
+mod write;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tokio::runtime;
+
+use client::Client;
+use failure::Failure;
+use output::Output;
+
+/// What `--help` says below the options.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  refused by the gateway, settled: do not retry with the same values
+  2  usage or configuration error, or it could not start
+  3  the gateway cannot be reached, or its answer is unknown: retry with the same operation id
+  4  not settled: retry later with the same operation id";
+
+/// An HTTP fencing gateway: a stale or conflicting write never reaches the storage behind it.
+#[derive(Parser)]
+#[command(name = "fencegate", version, after_help = EXIT_CODES, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+struct Global {
+    /// Configuration file of serve, check and migrate [default: fencegate.toml, where it exists]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    config: Option<PathBuf>,
+    /// Address of the gateway, for the client commands
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "FENCEGATE_URL",
+        default_value = "http://127.0.0.1:8080",
+        help_heading = "Global options"
+    )]
+    url: String,
+    /// Print JSON, errors too; without it JSON is printed where standard output is not a terminal
+    #[arg(long, global = true, help_heading = "Global options")]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway until TERM or INT
+    ///
+    /// Without a configuration: on 127.0.0.1:8080, with fencegate.db and fencegate.key in the working directory, and
+    /// any namespace. Flags are above `FENCEGATE_…` variables, variables above the file.
+    Serve(serve::Serve),
+    /// Check the configuration, and say what is wrong where
+    ///
+    /// Tells all mistakes at once, each with its line, its key, what is allowed and what was probably meant. Starts
+    /// nothing.
+    Check,
+    /// Bring the database up to date
+    ///
+    /// `serve` does the same at its start. A database of a newer version is refused.
+    Migrate(migrate::Migrate),
+    /// Own a resource for a while
+    #[command(subcommand)]
+    Lease(lease::Lease),
+    /// Write through the fence, or delete
+    ///
+    /// The operation id makes it safe to run the same command again: it is applied at most once, and answered as the
+    /// first time.
+    Write(write::Write),
+    /// Read a document
+    Get(get::Get),
+    /// Show what is authoritative about a resource
+    ///
+    /// Its positions, its floor, its lease, its contents.
+    Inspect(inspect::Inspect),
+    /// Show the durable outcomes of a resource's operations
+    ///
+    /// Newest first, or one of them by its id: the way out of a lost answer.
+    Operations(operations::Operations),
+    /// Play the problem with two real processes, one of them stopped past its lease
+    ///
+    /// Starts a gateway of its own in a temporary folder. Exit code 0 only if the newer result stands at the end.
+    Demo,
+    /// Print the description of the API (OpenAPI 3.1)
+    Openapi,
+    /// Print the completions of a shell
+    ///
+    /// In bash: source <(fencegate completions bash)
+    Completions(completions::Completions),
+    /// Write the manual pages into a folder
+    ///
+    /// The folder is made where it does not exist.
+    Man(man::Man),
+}
+
+/// Runs one command line, program name included. This is all of `main`.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // The demonstration starts its workers so; they are no command for people and stand in no help.
+    if arguments.get(1).is_some_and(|first| first == demo::WORKER) {
+        return match demo::Worker::try_parse_from(arguments.iter().skip(1)) {
+            Ok(worker) => end(&Output::new(false), |output| worker.run(output)),
+            Err(usage) => output::usage(&usage),
+        };
+    }
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => end(&Output::new(cli.global.json), |output| dispatch(cli, output)),
+        Err(usage) => output::usage(&usage),
+    }
+}
+
+/// Runs a command, says why it failed where it did, and gives the exit code.
+fn end(output: &Output, command: impl FnOnce(&Output) -> Result<(), Failure>) -> ExitCode {
+    match command(output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.ending().into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli, output: &Output) -> Result<(), Failure> {
+    let Global { config, url, json: _ } = cli.global;
+    let config = config.as_deref();
+    match cli.command {
+        Command::Serve(command) => command.run(config),
+        Command::Check => check::run(config, output),
+        Command::Migrate(command) => command.run(config, output),
+        Command::Lease(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Write(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),
+        Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Demo => block_on(demo::run(output)),
+        Command::Openapi => openapi::run(output),
+        Command::Completions(command) => command.run(output),
+        Command::Man(command) => command.run(output),
+    }
+}
+
+fn with_client<F>(url: &str, command: F) -> Result<(), Failure>
+where
+    F: AsyncFnOnce(Client) -> Result<(), Failure>,
+{
+    let client = Client::new(url)?;
+    block_on(command(client))
+}
+
+/// Runs a command that does one thing at a time.
+fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Start(error.into()))?
+        .block_on(command)
+}
+
+/// Runs a part of the gateway.
+fn block_on_all_cores<T>(part: impl Future<Output = anyhow::Result<T>>) -> Result<T, Failure> {
+    runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Start(error.into()))?
+        .block_on(part)
+        .map_err(Failure::Start)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! `fencegate serve`.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::{block_on_all_cores, settings};
+use crate::app;
+use crate::config::Flags;
+use crate::telemetry;
+
+/// What `serve` takes.
+#[derive(Args)]
+pub(super) struct Serve {
+    /// Loopback address and port to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// File of the database, or memory to forget everything at the end
+    #[arg(long, value_name = "sqlite://PATH|memory")]
+    database: Option<String>,
+    /// File with the seal keys; made for a new database
+    #[arg(long, value_name = "FILE")]
+    seal_key_file: Option<String>,
+}
+
+impl Serve {
+    pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+        let Self { listen, database, seal_key_file } = self;
+        let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
+        telemetry::install().map_err(Failure::Start)?;
+        block_on_all_cores(app::serve(settings.config))
+    }
+}

@@ -1,0 +1,91 @@
+//! Reads what a configuration is made of, and hands it to [`Config::parse`].
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use crate::config::{Config, DEFAULT_FILE, FileText, Flags, Sources, VARIABLE_PREFIX, Variables};
+use crate::limits::CONFIG_BYTES;
+
+/// A configuration, and the file that it came from.
+pub(super) struct Settings {
+    /// What holds.
+    pub(super) config: Config,
+    /// Where the file is; none was needed otherwise.
+    pub(super) file: Option<PathBuf>,
+}
+
+/// Reads the named file, or the usual one where it exists, with the variables and flags on top.
+pub(super) fn load(named: Option<&Path>, flags: &Flags) -> Result<Settings, Failure> {
+    let path = named.unwrap_or_else(|| Path::new(DEFAULT_FILE));
+    let text = read(path, named.is_some())?;
+    let file = text.as_deref().map(|text| FileText { path, text });
+    let config =
+        Config::parse(&Sources { file, variables: &variables(), flags }).map_err(Failure::Mistakes)?;
+    Ok(Settings { config, file: text.map(|_| path.to_owned()) })
+}
+
+/// The text of a file; `None` where it does not exist and need not.
+fn read(path: &Path, must_exist: bool) -> Result<Option<String>, Failure> {
+    let unusable =
+        |why: String| Failure::Usage(format!("cannot read the configuration {}: {why}", path.display()));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => return Ok(None),
+        Err(error) => return Err(unusable(error.to_string())),
+    };
+    let mut bytes = Vec::new();
+    let taken = file.take(CONFIG_BYTES.saturating_add(1)).read_to_end(&mut bytes);
+    let length = taken.map_err(|error| unusable(error.to_string()))?;
+    if u64::try_from(length).unwrap_or(u64::MAX) > CONFIG_BYTES {
+        return Err(unusable(format!("it is larger than {CONFIG_BYTES} bytes")));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = error.as_bytes().iter().take(valid);
+            let line = before.filter(|byte| **byte == b'\n').count().saturating_add(1);
+            Err(unusable(format!("line {line} is not UTF-8")))
+        }
+    }
+}
+
+fn variables() -> Variables {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok())))
+        .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_named_must_exist_and_the_usual_one_need_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none.toml");
+        assert!(matches!(read(&path, true), Err(Failure::Usage(why)) if why.contains("none.toml")));
+        assert!(matches!(read(&path, false), Ok(None)));
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        std::fs::write(&path, b"a = 1\nb = \"\xff\"\n").unwrap();
+        assert!(
+            matches!(read(&path, true), Err(Failure::Usage(why)) if why.ends_with("line 2 is not UTF-8"))
+        );
+        assert!(read(folder.path(), true).is_err());
+    }
+
+    #[test]
+    fn a_file_without_end_is_not_read_to_its_end() {
+        assert!(
+            matches!(read(Path::new("/dev/zero"), true), Err(Failure::Usage(why)) if why.contains("larger"))
+        );
+    }
+}

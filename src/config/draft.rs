@@ -1,0 +1,200 @@
+//! What the sources said, before it is known whether it fits together.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use zeroize::Zeroizing;
+
+use super::Database;
+use super::database;
+use super::given::{Given, Slot};
+use super::keys::{self, LATER};
+use super::mistake::{Mistakes, Place};
+use crate::domain::counter;
+use crate::domain::policy::{Contract, Store};
+use crate::domain::resource::Namespace;
+use crate::limits;
+
+/// Everything that was said.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) listen: Slot<SocketAddr>,
+    pub(super) database: Slot<Database>,
+    pub(super) seal_key_file: Slot<PathBuf>,
+    pub(super) seal_key: Slot<Zeroizing<String>>,
+    pub(super) max_body_bytes: Slot<u64>,
+    /// By name; `None` is `"*"`.
+    pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
+}
+
+/// What was said of one namespace.
+pub(super) struct NamespaceDraft {
+    /// Where it was first spoken of.
+    pub(super) place: Place,
+    pub(super) store: Slot<Store>,
+    pub(super) policy: Slot<PolicyWord>,
+    pub(super) gapless: Slot<bool>,
+    pub(super) contract: Slot<Contract>,
+    pub(super) issuer: Slot<IssuerWord>,
+    pub(super) max_jump: Slot<u64>,
+    pub(super) scope: Slot<u16>,
+    pub(super) max_body_bytes: Slot<u64>,
+    pub(super) ttl_ms: Slot<u64>,
+    pub(super) min_ttl_ms: Slot<u64>,
+    pub(super) max_ttl_ms: Slot<u64>,
+}
+
+/// The policy without its option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PolicyWord {
+    Single,
+    Ordered,
+    Session,
+}
+
+/// The issuer without its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IssuerWord {
+    Gateway,
+    Trusted,
+    Registered,
+}
+
+impl Draft {
+    /// Takes one key of the top, tables excepted. `false`: there is no such key.
+    pub(super) fn take(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
+        match name {
+            "listen" => self.listen = Slot::of(given, database::listen(given, mistakes)),
+            "database" => self.database = Slot::of(given, database::database(given, mistakes)),
+            "seal_key_file" => {
+                let path = given.text(mistakes).map(|text| given.origin.base().join(text));
+                self.seal_key_file = Slot::of(given, path);
+            }
+            "max_body_bytes" => {
+                self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The draft of a namespace, made when it is first spoken of. `None`: not a namespace, which was noted.
+    pub(super) fn namespace(
+        &mut self,
+        name: &str,
+        at: &Place,
+        key: &str,
+        mistakes: &mut Mistakes,
+    ) -> Option<&mut NamespaceDraft> {
+        let name = match name {
+            "*" => None,
+            _ => match Namespace::parse(name) {
+                Ok(namespace) => Some(namespace),
+                Err(error) => {
+                    mistakes.note(at, key, error.to_string());
+                    return None;
+                }
+            },
+        };
+        Some(self.namespaces.entry(name).or_insert_with(|| NamespaceDraft::new(at.clone())))
+    }
+}
+
+impl NamespaceDraft {
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            store: Slot::Absent,
+            policy: Slot::Absent,
+            gapless: Slot::Absent,
+            contract: Slot::Absent,
+            issuer: Slot::Absent,
+            max_jump: Slot::Absent,
+            scope: Slot::Absent,
+            max_body_bytes: Slot::Absent,
+            ttl_ms: Slot::Absent,
+            min_ttl_ms: Slot::Absent,
+            max_ttl_ms: Slot::Absent,
+        }
+    }
+
+    /// Takes one key of `[namespaces.NAME]`, `issuer` and `lease` as wholes excepted. `false`: there is no such key.
+    pub(super) fn take(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
+        match name {
+            "store" => self.store = Slot::of(given, store(given, mistakes)),
+            "policy" => self.policy = Slot::of(given, given.word(&POLICIES, &[], mistakes)),
+            "gapless" => self.gapless = Slot::of(given, given.truth(mistakes)),
+            "contract" => self.contract = Slot::of(given, given.word(&CONTRACTS, &[], mistakes)),
+            "scope" => {
+                let scope = given.whole(&(0..=u64::from(limits::SCOPE_GREATEST)), mistakes);
+                self.scope = Slot::of(given, scope.and_then(|scope| u16::try_from(scope).ok()));
+            }
+            "max_body_bytes" => {
+                self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes `issuer = "gateway"`; the table form is taken key by key.
+    pub(super) fn take_issuer_word(&mut self, given: &Given<'_>, mistakes: &mut Mistakes) {
+        let word = match given.item.as_str() {
+            Some("gateway") => Some(IssuerWord::Gateway),
+            Some(external @ ("trusted" | "registered")) => {
+                given.wrong(mistakes, format!("write {{ external = {external:?} }}"));
+                None
+            }
+            Some(_) | None => {
+                let forms = "\"gateway\" and { external = \"trusted\" } and { external = \"registered\" }";
+                given.wrong(mistakes, format!("is not known. Allowed: {forms}"));
+                None
+            }
+        };
+        self.issuer = Slot::of(given, word);
+        self.max_jump = Slot::Absent;
+    }
+
+    /// Takes one key of `issuer = { … }`. `false`: there is no such key.
+    pub(super) fn take_issuer(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
+        match name {
+            "external" => self.issuer = Slot::of(given, given.word(&EXTERNAL, &[], mistakes)),
+            "max_jump" => self.max_jump = Slot::of(given, given.whole(&(1..=counter::MAX), mistakes)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes one key of `lease = { … }`. `false`: there is no such key.
+    pub(super) fn take_lease(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
+        let slot = match name {
+            "ttl_ms" => &mut self.ttl_ms,
+            "min_ttl_ms" => &mut self.min_ttl_ms,
+            "max_ttl_ms" => &mut self.max_ttl_ms,
+            _ => return false,
+        };
+        *slot = Slot::of(given, given.whole(&(limits::TTL_MS_LEAST..=limits::TTL_MS_GREATEST), mistakes));
+        true
+    }
+}
+
+const POLICIES: [(&str, PolicyWord); 3] =
+    [("single", PolicyWord::Single), ("ordered", PolicyWord::Ordered), ("session", PolicyWord::Session)];
+
+const CONTRACTS: [(&str, Contract); 3] = [
+    ("observed", Contract::Observed),
+    ("immediate", Contract::Immediate),
+    ("lease_bound", Contract::LeaseBound),
+];
+
+const EXTERNAL: [(&str, IssuerWord); 2] =
+    [("trusted", IssuerWord::Trusted), ("registered", IssuerWord::Registered)];
+
+fn store(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Store> {
+    if given.item.is_table_like() {
+        given.wrong(mistakes, format!("a store of its own {LATER}. Allowed: {}", keys::list(&["document"])));
+        return None;
+    }
+    given.word(&[("document", Store::Document)], &["http", "sql", "object"], mistakes)
+}

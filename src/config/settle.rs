@@ -1,0 +1,182 @@
+//! From what was said to what holds: defaults, and whether the settings fit together.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use toml_edit::Key;
+
+use super::draft::{Draft, IssuerWord, NamespaceDraft, PolicyWord};
+use super::given::{Found, Slot};
+use super::mistake::{Mistakes, Place};
+use super::{Config, DEFAULT_PORT, Database, KeySource};
+use crate::domain::lease::{Ttl, TtlBounds};
+use crate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, NamespaceRules, Namespaces};
+use crate::domain::policy::{Contract, Definition, DefinitionError, Issuer, Policy, Store};
+use crate::domain::resource::Namespace;
+
+/// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
+pub(super) fn settle(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> Config {
+    let max_body_bytes = draft.max_body_bytes.or(DEFAULT_MAX_BODY_BYTES);
+    let namespaces = settle_namespaces(&draft.namespaces, max_body_bytes, mistakes);
+    let database = draft.database.found().map(|found| found.value.clone());
+    Config {
+        listen: draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)),
+        database: database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db"))),
+        seal_key: seal_key(draft, base, mistakes),
+        max_body_bytes,
+        namespaces,
+    }
+}
+
+fn seal_key(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> KeySource {
+    match (draft.seal_key.found(), draft.seal_key_file.found()) {
+        (None, None) => KeySource::File(base.join("fencegate.key")),
+        (None, Some(file)) => KeySource::File(file.value.clone()),
+        (Some(keys), None) => KeySource::Inline(keys.value.clone()),
+        (Some(keys), Some(file)) => match &file.place {
+            // A flag is above a variable, a variable above the file.
+            Place::Flag { .. } => KeySource::File(file.value.clone()),
+            Place::File { .. } => KeySource::Inline(keys.value.clone()),
+            Place::Variable { .. } => {
+                let problem = "FENCEGATE_SEAL_KEY is set too; unset one of the two";
+                mistakes.note(&file.place, "seal_key_file", problem);
+                KeySource::Inline(keys.value.clone())
+            }
+        },
+    }
+}
+
+/// As soon as one namespace is configured the others do not exist, unless `"*"` is configured too.
+fn settle_namespaces(
+    drafts: &BTreeMap<Option<Namespace>, NamespaceDraft>,
+    max_body_bytes: u64,
+    mistakes: &mut Mistakes,
+) -> Namespaces {
+    if drafts.is_empty() {
+        return Namespaces::new(
+            BTreeMap::new(),
+            Some(NamespaceRules { max_body_bytes, ..NamespaceRules::default() }),
+        );
+    }
+    let mut named = BTreeMap::new();
+    let mut any = None;
+    for (name, draft) in drafts {
+        let shown = Key::new(name.as_ref().map_or("*", |name| name.as_str()));
+        let shown = format!("namespaces.{}", shown.display_repr());
+        let rules = rules(&shown, draft, max_body_bytes, mistakes);
+        match name {
+            None => any = Some(rules),
+            Some(name) => {
+                named.insert(name.clone(), rules);
+            }
+        }
+    }
+    Namespaces::new(named, any)
+}
+
+fn rules(key: &str, draft: &NamespaceDraft, max_body_bytes: u64, mistakes: &mut Mistakes) -> NamespaceRules {
+    NamespaceRules {
+        definition: definition(key, draft, mistakes),
+        ttl: ttl(key, draft, mistakes),
+        max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
+    }
+}
+
+fn definition(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> Definition {
+    let issuer = issuer(key, draft, mistakes);
+    let default_contract = if issuer.is_external() { Contract::Observed } else { Contract::Immediate };
+    let definition = Definition {
+        policy: policy(key, draft, mistakes),
+        contract: draft.contract.or(default_contract),
+        issuer,
+        store: draft.store.or(Store::Document),
+        scope: draft.scope.or(0),
+    };
+    if draft.issuer.is_mistaken() || draft.contract.is_mistaken() {
+        return definition;
+    }
+    if let Err(error) = definition.check() {
+        let at = match &error {
+            DefinitionError::ImmediateNeedsRegistered | DefinitionError::LeaseBoundNeedsGateway => {
+                place_of(&draft.contract).or_else(|| place_of(&draft.issuer)).unwrap_or(&draft.place)
+            }
+        };
+        mistakes.note(at, &format!("{key}.contract"), error.to_string());
+    }
+    definition
+}
+
+fn policy(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> Policy {
+    let gapless = draft.gapless.or(false);
+    match (draft.policy.or(PolicyWord::Single), draft.gapless.found()) {
+        (PolicyWord::Ordered, _) => Policy::Ordered { gapless },
+        (PolicyWord::Single | PolicyWord::Session, Some(Found { value: true, place }))
+            if !draft.policy.is_mistaken() =>
+        {
+            let problem = "only sequences can have gaps: it goes with policy = \"ordered\" alone";
+            mistakes.note(place, &format!("{key}.gapless"), problem);
+            Policy::Single
+        }
+        (PolicyWord::Single, _) => Policy::Single,
+        (PolicyWord::Session, _) => Policy::Session,
+    }
+}
+
+fn issuer(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> Issuer {
+    let max_jump = draft.max_jump.found();
+    let unbounded = match draft.issuer.or(IssuerWord::Gateway) {
+        IssuerWord::Trusted => return Issuer::Trusted { max_jump: max_jump.map(|found| found.value) },
+        IssuerWord::Registered => Issuer::Registered,
+        IssuerWord::Gateway => Issuer::Gateway,
+    };
+    if let (Some(found), false) = (max_jump, draft.issuer.is_mistaken()) {
+        let problem = "bounds how far a write may raise the floor: it goes with external = \"trusted\" alone";
+        mistakes.note(&found.place, &format!("{key}.issuer.max_jump"), problem);
+    }
+    unbounded
+}
+
+fn ttl(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> TtlBounds {
+    let preset = TtlBounds::default();
+    let default = draft.ttl_ms.or(preset.default.millis().get());
+    let least = draft.min_ttl_ms.or(preset.least.millis().get());
+    let greatest = draft.max_ttl_ms.or(preset.greatest.millis().get());
+    let mut ascending = |low: (&str, u64, &Slot<u64>), high: (&str, u64, &Slot<u64>)| {
+        if low.1 <= high.1 || low.2.is_mistaken() || high.2.is_mistaken() {
+            return;
+        }
+        let at = place_of(high.2).or_else(|| place_of(low.2)).unwrap_or(&draft.place);
+        let problem = format!(
+            "{} is {}{}, above {}, which is {}{}",
+            low.0,
+            low.1,
+            preset_mark(low.2),
+            high.0,
+            high.1,
+            preset_mark(high.2)
+        );
+        mistakes.note(at, &format!("{key}.lease"), problem);
+    };
+    let (ttl, min) = (("ttl_ms", default, &draft.ttl_ms), ("min_ttl_ms", least, &draft.min_ttl_ms));
+    let max = ("max_ttl_ms", greatest, &draft.max_ttl_ms);
+    ascending(min, max);
+    ascending(min, ttl);
+    ascending(ttl, max);
+    if min.1 <= ttl.1 && ttl.1 <= max.1 {
+        return TtlBounds {
+            default: Ttl::from_ms(default),
+            least: Ttl::from_ms(least),
+            greatest: Ttl::from_ms(greatest),
+        };
+    }
+    preset
+}
+
+fn preset_mark(slot: &Slot<u64>) -> &'static str {
+    if slot.found().is_some() { "" } else { " (the default)" }
+}
+
+fn place_of<T>(slot: &Slot<T>) -> Option<&Place> {
+    slot.found().map(|found| &found.place)
+}

@@ -1,0 +1,154 @@
+//! What a configuration means, and what is told of a wrong one.
+
+mod layers;
+mod mistakes;
+
+use std::path::Path;
+
+use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Sources, Variables};
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
+use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
+use crate::domain::resource::Namespace;
+
+/// A file `etc/f.toml` with this text, and nothing else.
+fn parse(text: &str) -> Result<Config, Mistakes> {
+    Config::parse(&Sources {
+        file: Some(FileText { path: Path::new("etc/f.toml"), text }),
+        variables: &Variables::new(),
+        flags: &Flags::default(),
+    })
+}
+
+fn rules(config: &Config, name: &str) -> NamespaceRules {
+    *config.namespaces.rules(&Namespace::parse(name).unwrap()).unwrap()
+}
+
+/// The rules of namespace `a` that this body of `[namespaces.a]` gives.
+fn rules_of(body: &str) -> NamespaceRules {
+    rules(&parse(&format!("[namespaces.a]\n{body}")).unwrap(), "a")
+}
+
+#[test]
+fn no_file_at_all_is_a_working_gateway() {
+    let sources = Sources { file: None, variables: &Variables::new(), flags: &Flags::default() };
+    assert_eq!(
+        Config::parse(&sources).unwrap(),
+        Config {
+            listen: "127.0.0.1:8080".parse().unwrap(),
+            database: Database::Sqlite("fencegate.db".into()),
+            seal_key: KeySource::File("fencegate.key".into()),
+            max_body_bytes: 1_048_576,
+            namespaces: Namespaces::default(),
+        }
+    );
+}
+
+#[test]
+fn relative_paths_of_a_file_and_its_defaults_are_relative_to_the_file() {
+    let config = parse("database = \"sqlite://data/x.db\"\nseal_key_file = \"/run/key\"").unwrap();
+    assert_eq!(config.database, Database::Sqlite("etc/data/x.db".into()));
+    assert_eq!(config.seal_key, KeySource::File("/run/key".into()));
+    let config = parse("").unwrap();
+    assert_eq!(config.database, Database::Sqlite("etc/fencegate.db".into()));
+    assert_eq!(config.seal_key, KeySource::File("etc/fencegate.key".into()));
+}
+
+#[test]
+fn an_absolute_database_path_has_three_slashes() {
+    assert_eq!(
+        parse("database = \"sqlite:///var/x.db\"").unwrap().database,
+        Database::Sqlite("/var/x.db".into())
+    );
+    assert_eq!(parse("database = \"memory\"").unwrap().database, Database::Memory);
+}
+
+#[test]
+fn a_file_without_namespaces_allows_any_with_its_own_body_limit() {
+    let config = parse("max_body_bytes = 5").unwrap();
+    assert!(config.namespaces.allows_any());
+    assert_eq!(rules(&config, "whatever").max_body_bytes, 5);
+    assert_eq!(rules(&config, "whatever").definition, Definition::default());
+}
+
+#[test]
+fn one_configured_namespace_closes_all_others() {
+    let config = parse("[namespaces.statements]").unwrap();
+    assert!(!config.namespaces.allows_any());
+    assert!(config.namespaces.rules(&Namespace::parse("other").unwrap()).is_none());
+    assert_eq!(rules(&config, "statements"), NamespaceRules::default());
+}
+
+#[test]
+fn the_star_keeps_them_open() {
+    let config = parse("[namespaces.a]\n[namespaces.\"*\"]\npolicy = \"session\"").unwrap();
+    assert!(config.namespaces.allows_any());
+    assert_eq!(rules(&config, "a").definition.policy, Policy::Single);
+    assert_eq!(rules(&config, "b").definition.policy, Policy::Session);
+    assert_eq!(config.namespaces.named().count(), 1);
+}
+
+#[test]
+fn every_key_of_a_namespace_is_read() {
+    let rules = rules_of(
+        "store = \"document\"\npolicy = \"ordered\"\ngapless = true\ncontract = \"lease_bound\"\nissuer = \"gateway\"\n\
+         scope = 64\nmax_body_bytes = 7\nlease = { ttl_ms = 20, min_ttl_ms = 10, max_ttl_ms = 30 }",
+    );
+    assert_eq!(
+        rules.definition,
+        Definition {
+            policy: Policy::Ordered { gapless: true },
+            contract: Contract::LeaseBound,
+            issuer: Issuer::Gateway,
+            store: Store::Document,
+            scope: 64,
+        }
+    );
+    assert_eq!(rules.max_body_bytes, 7);
+    let ttl = rules.ttl;
+    assert_eq!([ttl.least, ttl.default, ttl.greatest].map(|ttl| ttl.millis().get()), [10, 20, 30]);
+}
+
+#[test]
+fn an_external_issuer_means_observed_unless_said_otherwise() {
+    assert_eq!(rules_of("issuer = \"gateway\"").definition.contract, Contract::Immediate);
+    let trusted = rules_of("issuer = { external = \"trusted\" }").definition;
+    assert_eq!((trusted.issuer, trusted.contract), (Issuer::Trusted { max_jump: None }, Contract::Observed));
+    let registered = rules_of("issuer = { external = \"registered\" }\ncontract = \"immediate\"").definition;
+    assert_eq!((registered.issuer, registered.contract), (Issuer::Registered, Contract::Immediate));
+    let bounded = rules_of("issuer = { external = \"trusted\", max_jump = 9223372036854775807 }").definition;
+    assert_eq!(bounded.issuer, Issuer::Trusted { max_jump: Some(9_223_372_036_854_775_807) });
+}
+
+#[test]
+fn tables_may_be_written_in_every_way_that_toml_knows() {
+    let ways = [
+        "namespaces.a.lease.ttl_ms = 2000",
+        "[namespaces]\na = { lease = { ttl_ms = 2000 } }",
+        "[namespaces.a.lease]\nttl_ms = 2000",
+        "[namespaces.\"a\"]\nlease.ttl_ms = 2_000",
+    ];
+    for way in ways {
+        assert_eq!(rules(&parse(way).unwrap(), "a").ttl.default.millis().get(), 2000, "{way}");
+    }
+}
+
+#[test]
+fn the_loopback_is_known_in_all_its_forms() {
+    for address in ["127.0.0.1:0", "127.9.9.9:80", "[::1]:8080", "[::ffff:127.0.0.1]:1"] {
+        assert!(parse(&format!("listen = \"{address}\"")).is_ok(), "{address}");
+    }
+    for address in ["0.0.0.0:80", "[::]:80", "192.168.0.1:80", "[::ffff:10.0.0.1]:80", "128.0.0.1:1"] {
+        let told = parse(&format!("listen = \"{address}\"")).unwrap_err().to_string();
+        assert!(told.contains("no credentials"), "{told}");
+    }
+}
+
+#[test]
+fn a_printed_configuration_shows_no_key() {
+    let secret = "00000000:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let variables = Variables::from([("FENCEGATE_SEAL_KEY".to_owned(), Some(secret.to_owned()))]);
+    let sources = Sources { file: None, variables: &variables, flags: &Flags::default() };
+    let config = Config::parse(&sources).unwrap();
+    assert!(matches!(&config.seal_key, KeySource::Inline(text) if text.as_str() == secret));
+    assert!(!format!("{config:?}").contains("AAAA"), "{config:?}");
+}

@@ -1,0 +1,241 @@
+//! `FENCEGATE_…` variables: every key of the file, with two underscores for each dot.
+//!
+//! `FENCEGATE_NAMESPACES__STATEMENTS__LEASE__TTL_MS` is `namespaces.statements.lease.ttl_ms`. The namespace is the one
+//! of the file whose name is spelled so in capitals; where the file has none, it is the name in small letters.
+
+use std::collections::BTreeMap;
+
+use toml_edit::{Item, Value};
+use zeroize::Zeroizing;
+
+use super::draft::{Draft, NamespaceDraft};
+use super::given::{Given, Slot};
+use super::keys::{self, LATER, ROOT};
+use super::mistake::{Mistakes, Place};
+use super::origin::Origin;
+use super::walk;
+use crate::domain::seal::Keyring;
+
+/// What all of them begin with.
+const PREFIX: &str = "FENCEGATE_";
+
+/// What those of namespaces go on with.
+const NAMESPACES: &str = "NAMESPACES__";
+
+/// Most letters in which a name may differ from a known one and still be taken for a slip of the pen. Others are left
+/// alone: a cluster puts variables of its own, such as `FENCEGATE_SERVICE_HOST`, into every process.
+const SLIP_LETTERS: usize = 2;
+
+/// The variables that begin with `FENCEGATE_`, by name; `None` for a value that is not UTF-8.
+pub type Variables = BTreeMap<String, Option<String>>;
+
+/// How a key's value is written in a variable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it is; quotes or braces at its beginning make it TOML.
+    Text,
+    /// As in the file.
+    Toml,
+}
+
+/// The keys of a namespace as their variables end, with the table that each stands in.
+const NAMESPACE_KEYS: [(&str, Home, &str, Form); 13] = [
+    ("STORE", Home::Namespace, "store", Form::Text),
+    ("POLICY", Home::Namespace, "policy", Form::Text),
+    ("GAPLESS", Home::Namespace, "gapless", Form::Toml),
+    ("CONTRACT", Home::Namespace, "contract", Form::Text),
+    ("ISSUER", Home::Namespace, "issuer", Form::Text),
+    ("ISSUER__EXTERNAL", Home::Issuer, "external", Form::Text),
+    ("ISSUER__MAX_JUMP", Home::Issuer, "max_jump", Form::Toml),
+    ("SCOPE", Home::Namespace, "scope", Form::Toml),
+    ("MAX_BODY_BYTES", Home::Namespace, "max_body_bytes", Form::Toml),
+    ("LEASE", Home::Namespace, "lease", Form::Toml),
+    ("LEASE__TTL_MS", Home::Lease, "ttl_ms", Form::Toml),
+    ("LEASE__MIN_TTL_MS", Home::Lease, "min_ttl_ms", Form::Toml),
+    ("LEASE__MAX_TTL_MS", Home::Lease, "max_ttl_ms", Form::Toml),
+];
+
+/// The table that a key stands in.
+#[derive(Clone, Copy)]
+enum Home {
+    Namespace,
+    Issuer,
+    Lease,
+}
+
+/// Takes everything that the variables say.
+pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mistakes) {
+    for (name, value) in variables {
+        let Some(key) = name.strip_prefix(PREFIX) else { continue };
+        let place = Place::Variable { variable: name.clone() };
+        let variable = Variable { name: key, value: value.as_deref(), place: &place };
+        match key {
+            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" => take_root(&variable, Form::Text, draft, mistakes),
+            "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
+            "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
+            _ => match key.strip_prefix(NAMESPACES) {
+                Some(rest) => take_namespace(rest, &variable, draft, mistakes),
+                None => refuse_slips(&variable, mistakes),
+            },
+        }
+    }
+}
+
+/// Takes a flag that stands for a key of the file.
+pub(super) fn take_flag(flag: &str, key: &str, text: &str, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let place = Place::Flag { flag: flag.to_owned() };
+    let item = Item::Value(Value::from(text));
+    let given = spot(key, &item, &place);
+    draft.take(key, &given, mistakes);
+}
+
+struct Variable<'a> {
+    /// Without the prefix.
+    name: &'a str,
+    value: Option<&'a str>,
+    place: &'a Place,
+}
+
+impl Variable<'_> {
+    /// The value as an item. `None`: it cannot be read, which was noted.
+    fn item(&self, key: &str, form: Form, mistakes: &mut Mistakes) -> Option<Item> {
+        let text = self.text(key, mistakes)?;
+        let is_toml = form == Form::Toml || text.starts_with(['"', '\'', '{']);
+        match text.parse::<Value>() {
+            Ok(value) if is_toml => Some(Item::Value(value)),
+            Err(error) if is_toml && text.starts_with(['"', '\'', '{']) => {
+                mistakes.note(self.place, key, format!("this is not a TOML value: {}", error.message()));
+                None
+            }
+            Ok(_) | Err(_) => Some(Item::Value(Value::from(text))),
+        }
+    }
+
+    fn text(&self, key: &str, mistakes: &mut Mistakes) -> Option<&str> {
+        match self.value {
+            Some("") => mistakes.note(self.place, key, "is empty; unset it, or give it a value"),
+            None => mistakes.note(self.place, key, "is not UTF-8"),
+            Some(text) => return Some(text),
+        }
+        None
+    }
+}
+
+fn spot<'a>(key: &str, item: &'a Item, place: &'a Place) -> Given<'a> {
+    Given {
+        key: key.to_owned(),
+        item,
+        key_place: place.clone(),
+        place: place.clone(),
+        origin: Origin::Spot(place),
+    }
+}
+
+fn take_root(variable: &Variable<'_>, form: Form, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let key = variable.name.to_lowercase();
+    if let Some(item) = variable.item(&key, form, mistakes) {
+        draft.take(&key, &spot(&key, &item, variable.place), mistakes);
+    }
+}
+
+/// The keys themselves. They are read here so that `check` finds a damaged one; no part of one is in the mistake.
+fn seal_key(variable: &Variable<'_>, mistakes: &mut Mistakes) -> Slot<Zeroizing<String>> {
+    let Some(text) = variable.text("seal_key", mistakes) else { return Slot::Mistaken };
+    if let Err(error) = Keyring::parse(text) {
+        mistakes.note(variable.place, "seal_key", error.to_string());
+        return Slot::Mistaken;
+    }
+    let item = Item::None;
+    Slot::of(&spot("seal_key", &item, variable.place), Some(Zeroizing::new(text.to_owned())))
+}
+
+fn take_namespace(rest: &str, variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    // `…__LEASE__TTL_MS` ends like no other key, but a namespace may be called `a__lease`: the longest ending counts.
+    let parts = NAMESPACE_KEYS
+        .iter()
+        .filter_map(|key| Some((rest.strip_suffix(key.0)?.strip_suffix("__")?, key)))
+        .filter(|(namespace, _)| !namespace.is_empty())
+        .min_by_key(|(namespace, _)| namespace.len());
+    let Some((spelled, (_, home, key, form))) = parts else {
+        mistakes.note(variable.place, "", explain_unknown(rest));
+        return;
+    };
+    let Some(name) = resolve(spelled, variable, draft, mistakes) else { return };
+    let whole = match home {
+        Home::Namespace => format!("namespaces.{name}.{key}"),
+        Home::Issuer => format!("namespaces.{name}.issuer.{key}"),
+        Home::Lease => format!("namespaces.{name}.lease.{key}"),
+    };
+    let Some(item) = variable.item(&whole, *form, mistakes) else { return };
+    let given = spot(&whole, &item, variable.place);
+    let Some(namespace) = draft.namespace(&name, variable.place, &whole, mistakes) else { return };
+    let take: fn(&str, &Given<'_>, &mut NamespaceDraft, &mut Mistakes) = match home {
+        Home::Namespace => walk::namespace_key,
+        Home::Issuer => walk::issuer_key,
+        Home::Lease => walk::lease_key,
+    };
+    take(key, &given, namespace, mistakes);
+}
+
+/// The namespace that a variable means.
+fn resolve(spelled: &str, variable: &Variable<'_>, draft: &Draft, mistakes: &mut Mistakes) -> Option<String> {
+    let known: Vec<&str> = draft
+        .namespaces
+        .keys()
+        .map(|name| name.as_ref().map_or("*", |name| name.as_str()))
+        .filter(|name| capitals(name) == spelled)
+        .collect();
+    match known.as_slice() {
+        [] => Some(spelled.to_lowercase()),
+        [one] => Some((*one).to_owned()),
+        [..] => {
+            let problem = format!("could mean each of {}; set it in the file", keys::list(&known));
+            mistakes.note(variable.place, "", problem);
+            None
+        }
+    }
+}
+
+/// A name as a variable spells it.
+fn capitals(name: &str) -> String {
+    if name == "*" {
+        return name.to_owned();
+    }
+    name.to_uppercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect()
+}
+
+fn explain_unknown(rest: &str) -> String {
+    let last = rest.rsplit("__").next().unwrap_or(rest);
+    let endings: Vec<&str> = NAMESPACE_KEYS.iter().map(|key| key.0).collect();
+    if keys::LEASE.later.contains(&last.to_lowercase().as_str()) {
+        return LATER.to_owned();
+    }
+    let lower: Vec<String> = endings.iter().map(|ending| ending.to_lowercase()).collect();
+    let near = keys::nearest(last, lower.iter().map(String::as_str))
+        .map(|near| format!("; the nearest is `{}`", near.to_uppercase()))
+        .unwrap_or_default();
+    let endings = keys::list(&endings);
+    format!("unknown key{near}. Write {PREFIX}{NAMESPACES}NAME__KEY with one of the keys {endings}")
+}
+
+/// Refuses what is known to come later, and what is nearly a known name. All else may be another's.
+fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
+    let lower = variable.name.to_lowercase();
+    if ROOT.later.contains(&lower.as_str()) {
+        mistakes.note(variable.place, &lower, LATER);
+        return;
+    }
+    if variable.name.starts_with("NAMESPACES") {
+        mistakes.note(variable.place, "", explain_unknown(variable.name));
+        return;
+    }
+    let known = ["LISTEN", "DATABASE", "SEAL_KEY_FILE", "SEAL_KEY", "MAX_BODY_BYTES"];
+    let near = known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))
+        .filter(|(letters, _)| *letters <= SLIP_LETTERS)
+        .min();
+    if let Some((_, name)) = near {
+        mistakes.note(variable.place, "", format!("unknown variable; the nearest is `{PREFIX}{name}`"));
+    }
+}

@@ -1,0 +1,103 @@
+//! The tables of a configuration, key by key, whatever source they stand in.
+
+use toml_edit::TableLike;
+
+use super::draft::{Draft, NamespaceDraft};
+use super::given::{Given, Slot};
+use super::keys::{ISSUER, LEASE, NAMESPACE, ROOT, Table};
+use super::mistake::Mistakes;
+use super::origin::Origin;
+
+/// Takes everything that the top of a file holds.
+pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    for (name, given) in origin.entries(table, "") {
+        match name {
+            "namespaces" => namespaces(&given, draft, mistakes),
+            "seal_key" => given.wrong(
+                mistakes,
+                "a secret does not stand in the configuration; use `seal_key_file` or the variable FENCEGATE_SEAL_KEY",
+            ),
+            _ => {
+                let known = draft.take(name, &given, mistakes);
+                note_unknown(known, name, &given, ROOT, mistakes);
+            }
+        }
+    }
+}
+
+fn namespaces(given: &Given<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let Some(table) = given.table("[namespaces.statements]", mistakes) else { return };
+    for (name, given) in given.entries(table) {
+        let Some(namespace) = draft.namespace(name, &given.key_place, &given.key, mistakes) else { continue };
+        let Some(table) = given.table("[namespaces.statements]", mistakes) else { continue };
+        for (name, given) in given.entries(table) {
+            namespace_key(name, &given, namespace, mistakes);
+        }
+    }
+}
+
+/// Takes one key of a namespace, those with a table of their own included.
+pub(super) fn namespace_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    match (name, given.item.as_table_like()) {
+        ("issuer", None) => namespace.take_issuer_word(given, mistakes),
+        ("issuer", Some(table)) => issuer(table, given, namespace, mistakes),
+        ("lease", _) => {
+            let Some(table) = given.table("{ ttl_ms = 30000 }", mistakes) else { return };
+            for (name, given) in given.entries(table) {
+                lease_key(name, &given, namespace, mistakes);
+            }
+        }
+        (_, _) => {
+            let known = namespace.take(name, given, mistakes);
+            note_unknown(known, name, given, NAMESPACE, mistakes);
+        }
+    }
+}
+
+fn issuer(table: &dyn TableLike, given: &Given<'_>, namespace: &mut NamespaceDraft, mistakes: &mut Mistakes) {
+    // A whole issuer replaces what an earlier source said of its parts.
+    namespace.max_jump = Slot::Absent;
+    namespace.issuer = Slot::Mistaken;
+    if table.get("external").is_none() {
+        given.wrong(
+            mistakes,
+            "names no mode; write { external = \"trusted\" } or { external = \"registered\" }",
+        );
+    }
+    for (name, given) in given.entries(table) {
+        issuer_key(name, &given, namespace, mistakes);
+    }
+}
+
+/// Takes one key of `issuer = { … }`.
+pub(super) fn issuer_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    let known = namespace.take_issuer(name, given, mistakes);
+    note_unknown(known, name, given, ISSUER, mistakes);
+}
+
+/// Takes one key of `lease = { … }`.
+pub(super) fn lease_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    let known = namespace.take_lease(name, given, mistakes);
+    note_unknown(known, name, given, LEASE, mistakes);
+}
+
+fn note_unknown(known: bool, name: &str, given: &Given<'_>, table: Table, mistakes: &mut Mistakes) {
+    if !known {
+        mistakes.note(&given.key_place, &given.key, table.explain(name));
+    }
+}

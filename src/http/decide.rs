@@ -1,0 +1,136 @@
+//! From a command to its outcome, and the one log line of each decision.
+//!
+//! The waiting is done by a task of its own: a client that hangs up neither loses the log line nor gives back the
+//! memory that its body still takes.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument, Span, info};
+
+use crate::domain::operation::{Effect, OperationId};
+use crate::domain::position::Position;
+use crate::domain::resource::ResourceName;
+use crate::ledger::Unserved;
+use crate::ledger::read::{Reader, Reading};
+use crate::protocol::outcome::{MemberVerdict, Verdict};
+use crate::protocol::{Command, Outcome};
+
+use super::Hall;
+use super::problem::{self, Problem};
+
+/// What a log line says of a command before its outcome is known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Subject {
+    pub(super) resource: Option<ResourceName>,
+    pub(super) position: Option<Position>,
+    /// The operation whose outcome could be asked for.
+    pub(super) operation: Option<OperationId>,
+}
+
+impl Hall {
+    /// Hands a command to the ledger and waits for its outcome. `memory` is kept until it is decided.
+    pub(super) async fn decide(
+        &self,
+        command: Command,
+        subject: Subject,
+        memory: Option<OwnedSemaphorePermit>,
+    ) -> Result<Outcome, Problem> {
+        let link = match (&subject.operation, &subject.resource) {
+            (Some(operation), Some(resource)) => Some(super::wire::operation_link(operation, resource, None)),
+            (Some(_) | None, _) => None,
+        };
+        let resource = subject.resource.clone();
+        let (ledger, clock) = (self.door.ledger.clone(), self.door.clock.clone());
+        let task = async move {
+            let began = clock.monotonic();
+            let answer = ledger.submit(command).await;
+            drop(memory);
+            note(&subject, &answer, clock.monotonic().saturating_sub(began));
+            answer
+        };
+        let answer = tokio::spawn(task.instrument(Span::current())).await;
+        let problem = match answer {
+            Ok(Ok(outcome)) => return Ok(outcome),
+            Ok(Err(unserved)) => problem::unserved(&unserved, link),
+            Err(_) => Problem::fault(),
+        };
+        Err(match resource {
+            Some(resource) => problem.about(&resource),
+            None => problem,
+        })
+    }
+
+    /// Reads committed state.
+    pub(super) async fn read<T, F>(&self, ask: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
+    {
+        self.door.ledger.read(ask).await.map_err(|unserved| problem::unserved(&unserved, None))
+    }
+}
+
+/// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id.
+fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration) {
+    let latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+    let line = |resource: Option<&str>,
+                token: Option<Position>,
+                operation: Option<&str>,
+                outcome,
+                effect: Effect| {
+        let token = token.map(|position| position.to_string());
+        let effect = effect.word();
+        info!(resource, token, operation, outcome, effect, latency_us, "decided");
+    };
+    let resource = subject.resource.as_ref().map(ResourceName::as_str);
+    let one = |outcome, effect| line(resource, subject.position, None, outcome, effect);
+    match answer {
+        Ok(Outcome::Granted(grant)) => {
+            let outcome = if grant.repeated { "repeated" } else { "granted" };
+            line(resource, Some(grant.view.lease.position), None, outcome, Effect::None);
+        }
+        Ok(Outcome::Renewed(view)) => {
+            let lease = &view.lease;
+            line(Some(lease.resource.as_str()), Some(lease.position), None, "renewed", Effect::None);
+        }
+        Ok(Outcome::Released(view)) => {
+            let lease = &view.lease;
+            line(Some(lease.resource.as_str()), Some(lease.position), None, view.state.word(), Effect::None);
+        }
+        Ok(Outcome::Written(written)) => {
+            for member in written {
+                let outcome = if member.replayed { "replayed" } else { "applied" };
+                let (resource, operation) = (member.address.resource.as_str(), member.operation_id.as_str());
+                line(Some(resource), Some(member.position), Some(operation), outcome, Effect::Applied);
+            }
+        }
+        Ok(Outcome::NotWritten(members)) => {
+            for member in members {
+                let (resource, operation) = (member.address.resource.as_str(), member.operation_id.as_str());
+                let effect = problem::effect_of(&member.verdict);
+                line(Some(resource), Some(member.presented), Some(operation), word_of(member), effect);
+            }
+        }
+        Ok(Outcome::Explained(_)) => one("explained", Effect::None),
+        Ok(Outcome::Advanced(_)) => one("advanced", Effect::None),
+        Ok(Outcome::Refused(refusal)) => {
+            let code = problem::code_of(refusal);
+            one(code.word(), code.effect());
+        }
+        Err(unserved) => {
+            let code = problem::unserved(unserved, None).code();
+            let operation = subject.operation.as_ref().map(OperationId::as_str);
+            line(resource, subject.position, operation, code.word(), code.effect());
+        }
+    }
+}
+
+/// In a write that was not made: why, or that it was not this member's fault.
+const fn word_of(member: &MemberVerdict) -> &'static str {
+    match &member.verdict {
+        Verdict::Refuse(refusal) => problem::code_of(refusal).word(),
+        Verdict::Replay(_) => "recorded before",
+        Verdict::Admit { .. } => "not written",
+    }
+}

@@ -1,0 +1,159 @@
+//! The door: requests become words of the domain, once; outcomes become status, headers and body.
+//!
+//! A handler is parse, execute, render. It knows no rule and no SQL, compares no positions, never retries, and never
+//! awaits a database: it hands a command to the ledger and waits for the answer.
+
+mod advance;
+mod body;
+mod decide;
+mod docs;
+mod extract;
+mod fenced;
+mod health;
+mod json;
+mod layers;
+mod leases;
+mod member;
+mod names;
+mod namespaces;
+mod operations;
+pub mod problem;
+mod query;
+mod resources;
+mod routes;
+mod wire;
+mod writes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Span;
+
+use crate::domain::entropy::Entropy;
+use crate::domain::namespaces::Namespaces;
+use crate::domain::time::{Clock, Timestamp};
+use crate::ledger::Ledger;
+use crate::limits;
+
+use body::Payload;
+use problem::{Code, Problem};
+use query::Query;
+use routes::Run;
+
+pub use routes::{Call, Route, routes};
+pub use wire::render_receipt;
+
+/// What the door stands on.
+#[derive(Clone)]
+pub struct Door {
+    /// Where commands and reads go.
+    pub ledger: Ledger,
+    /// Measures latency and dates request ids; leases live by the ledger's own time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes request ids, nonces and jitter.
+    pub entropy: Arc<dyn Entropy>,
+    /// Cancelled when the process stops: nothing new is taken in.
+    pub draining: CancellationToken,
+    /// When the process started.
+    pub started_at: Timestamp,
+}
+
+/// The door with what it shares between requests.
+struct Hall {
+    door: Door,
+    /// Memory for bodies, in KiB.
+    bodies: Arc<Semaphore>,
+}
+
+impl Hall {
+    fn namespaces(&self) -> &Namespaces {
+        &self.door.ledger.setting().namespaces
+    }
+}
+
+/// A request that has passed the gate: its head, its query, and what it may use.
+struct Asked<'a> {
+    hall: &'a Hall,
+    head: &'a Parts,
+    query: Query,
+}
+
+impl Asked<'_> {
+    const fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+}
+
+/// The router: every route of [`routes`], and a problem for everything else.
+pub fn router(door: Door) -> Router {
+    let hall = Arc::new(Hall { door, bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)) });
+    let mut router = Router::new();
+    for route in routes() {
+        for pattern in route.patterns {
+            let hall = hall.clone();
+            router = router.route(pattern, any(move |request| served(hall, route, request)));
+        }
+    }
+    let asked_by = hall.clone();
+    // From the innermost layer to the outermost.
+    router
+        .fallback(unknown)
+        .layer(CatchPanicLayer::custom(layers::panicked))
+        .layer(from_fn(layers::bound_headers))
+        .layer(from_fn(layers::render))
+        .layer(from_fn(layers::protect))
+        .layer(from_fn_with_state(asked_by, layers::identify))
+}
+
+/// Serves one request of a known path.
+async fn served(hall: Arc<Hall>, route: &'static Route, request: Request) -> Response {
+    Span::current().record("path", route.path);
+    let (head, body) = request.into_parts();
+    let mut payload = Payload::new(&head.headers, body);
+    let answer = called(&hall, route, &head, &mut payload).await;
+    payload.linger();
+    answer.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn called(
+    hall: &Hall,
+    route: &'static Route,
+    head: &Parts,
+    payload: &mut Payload,
+) -> Result<Response, Problem> {
+    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, &head.method))?;
+    extract::single(&head.headers)?;
+    let query = Query::parse(&head.uri, call.query)?;
+    let asked = Asked { hall, head, query };
+    match call.run {
+        Run::Read(read) => read(asked).await,
+        Run::Change(_) if hall.door.draining.is_cancelled() => Err(problem::draining()),
+        Run::Change(change) => change(asked, payload).await,
+    }
+}
+
+fn not_allowed(route: &Route, method: &Method) -> Problem {
+    let allow = route.allow();
+    let mut detail = format!("{method} is not allowed here; this address takes {allow}");
+    if route.is_data_plane() {
+        detail.push_str("; a document is replaced as a whole, with PUT or POST");
+    }
+    Problem::method_not_allowed(detail, allow)
+}
+
+async fn unknown(request: Request) -> Problem {
+    let detail = format!(
+        "there is nothing at {:?}; /openapi.yaml describes what there is (a slash inside an id is written %2F)",
+        request.uri().path()
+    );
+    Problem::new(Code::NotFound, detail)
+}

@@ -1,0 +1,135 @@
+//! Namespaces: the policy of each as this process has it in force.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::domain::counter::Epoch;
+use crate::domain::namespaces::NamespaceRules;
+use crate::domain::policy::{Issuer, Policy};
+use crate::domain::resource::Namespace;
+use crate::protocol::NamespaceRow;
+
+use super::names;
+use super::problem::Problem;
+use super::wire::{self, Shown};
+use super::{Asked, Hall};
+
+#[derive(Serialize)]
+struct NamespaceJson<'a> {
+    namespace: &'a str,
+    policy: &'static str,
+    gapless: bool,
+    contract: &'static str,
+    issuer: IssuerJson,
+    store: &'static str,
+    guarantee: &'static str,
+    scope: u16,
+    epoch: Shown<Epoch>,
+    max_body_bytes: u64,
+    lease: TtlJson,
+    recorded: bool,
+    differs: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum IssuerJson {
+    Own(&'static str),
+    Other { external: &'static str, max_jump: Option<Shown<u64>> },
+}
+
+#[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire, and units come last")]
+struct TtlJson {
+    ttl_ms: u64,
+    min_ttl_ms: u64,
+    max_ttl_ms: u64,
+}
+
+#[derive(Serialize)]
+struct ListJson<'a> {
+    items: Vec<NamespaceJson<'a>>,
+    any: bool,
+}
+
+/// `GET /v1/namespaces`: those that are configured by name, and with them those that were ever used where any name is
+/// taken.
+pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
+    let (known, recorded) = (asked.hall.namespaces(), recorded(asked.hall).await?);
+    let used = recorded.keys().filter_map(|name| known.rules(name).map(|rules| (name, rules)));
+    let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).collect();
+    let items = all.into_iter().map(|(name, rules)| namespace(name, rules, recorded.get(name))).collect();
+    Ok(wire::json(StatusCode::OK, &ListJson { items, any: known.allows_any() }))
+}
+
+/// `GET /v1/namespaces/{namespace}`.
+pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
+    let name = names::namespace_below(&asked.head.uri, "/v1/namespaces")?;
+    let rules = names::rules_of(&name, asked.hall.namespaces())?;
+    let recorded = recorded(asked.hall).await?;
+    Ok(wire::json(StatusCode::OK, &namespace(&name, &rules, recorded.get(&name))))
+}
+
+/// The namespaces that were ever used.
+async fn recorded(hall: &Hall) -> Result<BTreeMap<Namespace, NamespaceRow>, Problem> {
+    let rows = hall.read(|reader| reader.namespaces()).await?;
+    Ok(rows.into_iter().map(|row| (row.namespace.clone(), row)).collect())
+}
+
+/// How many namespaces are recorded, and which of them are configured differently, with the difference.
+pub(super) async fn differing(hall: &Hall) -> Result<(usize, Vec<(Namespace, String)>), Problem> {
+    let recorded = recorded(hall).await?;
+    let count = recorded.len();
+    let differing = recorded.into_values().filter_map(|row| {
+        let rules = hall.namespaces().rules(&row.namespace)?;
+        difference(rules, Some(&row)).map(|difference| (row.namespace, difference))
+    });
+    Ok((count, differing.collect()))
+}
+
+fn difference(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option<String> {
+    let recorded = recorded.filter(|row| row.definition != rules.definition)?;
+    Some(wire::difference(&recorded.definition, &rules.definition))
+}
+
+fn namespace<'a>(
+    name: &'a Namespace,
+    rules: &NamespaceRules,
+    recorded: Option<&NamespaceRow>,
+) -> NamespaceJson<'a> {
+    let definition = &rules.definition;
+    NamespaceJson {
+        namespace: name.as_str(),
+        policy: definition.policy.word(),
+        gapless: match definition.policy {
+            Policy::Ordered { gapless } => gapless,
+            Policy::Single | Policy::Session => false,
+        },
+        contract: definition.contract.word(),
+        issuer: issuer(definition.issuer),
+        store: definition.store.word(),
+        guarantee: definition.store.guarantee(),
+        scope: definition.scope,
+        epoch: Shown(recorded.map_or(Epoch::ZERO, |row| row.epoch)),
+        max_body_bytes: rules.max_body_bytes,
+        lease: TtlJson {
+            ttl_ms: rules.ttl.default.millis().get(),
+            min_ttl_ms: rules.ttl.least.millis().get(),
+            max_ttl_ms: rules.ttl.greatest.millis().get(),
+        },
+        recorded: recorded.is_some(),
+        differs: difference(rules, recorded),
+    }
+}
+
+fn issuer(issuer: Issuer) -> IssuerJson {
+    let external = issuer.word();
+    match issuer {
+        Issuer::Gateway => IssuerJson::Own(external),
+        Issuer::Trusted { max_jump } => IssuerJson::Other { external, max_jump: max_jump.map(Shown) },
+        Issuer::Registered => IssuerJson::Other { external, max_jump: None },
+    }
+}

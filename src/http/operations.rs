@@ -1,0 +1,170 @@
+//! Operations: the durable outcomes of writes, and so the way out of a lost answer.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::domain::counter::{CommitNo, Incarnation, Sequence};
+use crate::domain::operation::{Effect, Fingerprint, OperationId, OperationState};
+use crate::domain::position::Position;
+use crate::domain::resource::Target;
+use crate::domain::time::Timestamp;
+use crate::ledger::read::{OperationFilter, OperationPlace};
+use crate::protocol::rows::{OperationRecord, SavedResponse};
+
+use super::Asked;
+use super::names::{self, Place};
+use super::problem::{self, Code, Problem};
+use super::query::{bad_cursor, cursor_of, malformed};
+use super::resources::recorded_definition_holds;
+use super::wire::{self, Rfc3339, Shown};
+
+#[derive(Serialize)]
+struct OperationJson<'a> {
+    operation_id: &'a str,
+    resource: &'a str,
+    target: Option<&'a str>,
+    incarnation: Shown<Incarnation>,
+    state: &'static str,
+    effect: &'static str,
+    position: Shown<Position>,
+    sequence: Option<Shown<Sequence>>,
+    commit: Option<Shown<CommitNo>>,
+    fingerprint: Shown<Fingerprint>,
+    attempt: u32,
+    created_at: Rfc3339,
+    decided_at: Option<Rfc3339>,
+    response: Option<ResponseJson>,
+}
+
+#[derive(Serialize)]
+struct ResponseJson {
+    status: u16,
+    content_type: &'static str,
+    size: usize,
+}
+
+#[derive(Serialize)]
+struct PageJson<'a> {
+    items: Vec<OperationJson<'a>>,
+    next_cursor: Option<String>,
+}
+
+/// `GET /v1/operations`.
+pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
+    let place = place(&asked)?;
+    let limit = asked.query.limit()?;
+    let words: Vec<&str> = OperationState::ALL.iter().map(|state| state.word()).collect();
+    let filter = OperationFilter {
+        resource: place.address.resource.clone(),
+        state: asked.query.word("state", &words, OperationState::from_word)?,
+        after: asked.query.cursor()?.map(|text| place_in_list(&text).ok_or_else(bad_cursor)).transpose()?,
+        // One more than is shown tells whether there is a next page.
+        limit: limit.saturating_add(1),
+    };
+    recorded_definition_holds(asked.hall, &place).await?;
+    let found = asked.hall.read(move |reader| reader.operations(filter)).await;
+    let mut found = found.map_err(|problem| problem.about(&place.address.resource))?;
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > shown;
+    found.truncate(shown);
+    let next_cursor = found.last().filter(|_| more).map(cursor);
+    Ok(wire::json(StatusCode::OK, &PageJson { items: found.iter().map(operation).collect(), next_cursor }))
+}
+
+/// `GET /v1/operations/{operation_id}`.
+pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
+    let id = names::operation_below(&asked.head.uri, "/v1/operations")?;
+    let place = place(&asked)?;
+    let incarnation = incarnation(&asked)?;
+    recorded_definition_holds(asked.hall, &place).await?;
+    let resource = place.address.resource;
+    let (name, wanted) = (resource.clone(), id.clone());
+    let found = asked.hall.read(move |reader| reader.operation(name, wanted, incarnation)).await;
+    let Some(record) = found.map_err(|problem| problem.about(&resource))? else {
+        let lived = incarnation.map(|number| format!(" in incarnation {number}")).unwrap_or_default();
+        let detail = format!(
+            "no operation {id} is recorded for {resource}{lived}; a request that was refused is not recorded, and its \
+             operation id may be used again"
+        );
+        return Err(Problem::new(Code::NotFound, detail).about(&resource));
+    };
+    Ok(wire::json(StatusCode::OK, &operation(&record)))
+}
+
+/// The resource that the query names; a target's name leads to its resource.
+fn place(asked: &Asked<'_>) -> Result<Place, Problem> {
+    let name = asked.query.required("resource", "namespace%2Fname")?;
+    names::place_of(name, asked.hall.namespaces())
+}
+
+fn incarnation(asked: &Asked<'_>) -> Result<Option<Incarnation>, Problem> {
+    let Some(text) = asked.query.value("incarnation") else { return Ok(None) };
+    Incarnation::parse(text).map(Some).map_err(|error| malformed(format!("incarnation: {error}")))
+}
+
+fn operation(record: &OperationRecord) -> OperationJson<'_> {
+    let response = record.response.as_ref();
+    OperationJson {
+        operation_id: record.operation_id.as_str(),
+        resource: record.resource.as_str(),
+        target: record.target.as_ref().map(Target::as_str),
+        incarnation: Shown(record.incarnation),
+        state: record.state.word(),
+        effect: effect(record.state).word(),
+        position: Shown(record.position),
+        sequence: record.sequence.map(Shown),
+        commit: response.map(|saved| Shown(saved.commit)),
+        fingerprint: Shown(record.fingerprint),
+        attempt: record.attempt,
+        created_at: Rfc3339(record.created_at),
+        decided_at: record.decided_at.map(Rfc3339),
+        response: response.map(saved),
+    }
+}
+
+fn saved(saved: &SavedResponse) -> ResponseJson {
+    ResponseJson {
+        status: problem::status_of(saved.done).as_u16(),
+        content_type: "application/json",
+        size: saved.body.len(),
+    }
+}
+
+/// What the store holds of an operation in this state.
+const fn effect(state: OperationState) -> Effect {
+    match state {
+        OperationState::Applied | OperationState::ResolvedApplied => Effect::Applied,
+        OperationState::Refused | OperationState::ResolvedNotApplied => Effect::None,
+        OperationState::Intent | OperationState::Uncertain => Effect::Unknown,
+    }
+}
+
+fn cursor(record: &OperationRecord) -> String {
+    cursor_of(&format!("{}.{}.{}", record.created_at.ms(), record.incarnation, record.operation_id))
+}
+
+fn place_in_list(text: &str) -> Option<OperationPlace> {
+    let mut parts = text.splitn(3, '.');
+    Some(OperationPlace {
+        created_at: Timestamp::from_ms(parts.next()?.parse().ok()?),
+        incarnation: Incarnation::parse(parts.next()?).ok()?,
+        operation_id: OperationId::parse(parts.next()?).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_of_any_operation_id_reads_back() {
+        let place = place_in_list("1789286460000.2.a.b/c").unwrap();
+        assert_eq!(place.created_at, Timestamp::from_ms(1_789_286_460_000));
+        assert_eq!(place.incarnation.to_string(), "2");
+        assert_eq!(place.operation_id.as_str(), "a.b/c");
+        for bad in ["", "1", "1.1", "1.0.a", "x.1.a", "1.1."] {
+            assert_eq!(place_in_list(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Problems: what a refused request is told (RFC 9457), and the only place that turns reasons into status codes.
+//!
+//! A problem travels through the layers as an extension of its response and is rendered by the outermost one that knows
+//! the request, so that every refusal, the framework's own and a panic included, reads the same. It never holds a seal,
+//! a payload or another's acquisition id.
+
+mod code;
+mod detail;
+mod refusal;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::domain::operation::Effect;
+use crate::domain::position::Position;
+use crate::ledger::Unserved;
+use crate::limits;
+use crate::protocol::rows::{Done, Mark};
+
+use super::wire::{self, MarkView, Shown};
+
+pub use code::Code;
+pub(super) use refusal::{About, code_of, effect_of, refused, refused_member, refused_write};
+
+/// Media type of a problem.
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// Why a request was refused, and what its sender is to do.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    code: Code,
+    detail: String,
+    more: Box<More>,
+}
+
+/// What only some problems know.
+#[derive(Debug, Clone, Default)]
+struct More {
+    retry_after: Option<Duration>,
+    resource: Option<String>,
+    presented: Option<Mark>,
+    current: Option<Mark>,
+    floor: Option<Position>,
+    operation: Option<String>,
+    located: bool,
+    allow: Option<String>,
+    members: Vec<RefusedMember>,
+}
+
+/// One member of a write that was not made.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct RefusedMember {
+    pub(super) operation_id: String,
+    pub(super) resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<&'static str>,
+    pub(super) effect: &'static str,
+}
+
+/// What a problem has to know of its request.
+#[derive(Debug, Clone)]
+pub(super) struct Instance {
+    pub(super) path: String,
+    pub(super) request_id: Uuid,
+    /// Whether the method promises to change nothing.
+    pub(super) safe: bool,
+    /// Whether it was sent to the data plane, where every answer has its effect in a header.
+    pub(super) data_plane: bool,
+}
+
+#[derive(Serialize)]
+struct ProblemJson<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    instance: &'a str,
+    code: &'static str,
+    effect: &'static str,
+    retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presented: Option<MarkView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<MarkView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'a str>,
+    request_id: Shown<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<&'a [RefusedMember]>,
+}
+
+impl Problem {
+    /// A problem with the reason of this case and what to do next.
+    #[must_use]
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let more = More { retry_after: usual_wait(code), ..More::default() };
+        Self { code, detail: detail.into(), more: Box::new(more) }
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The reason, as the caller reads it.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Says which part of the request the reason is about.
+    #[must_use]
+    pub(super) fn within(mut self, prefix: &str) -> Self {
+        self.detail.insert_str(0, prefix);
+        self
+    }
+
+    /// Names the resource, unless it is named already.
+    #[must_use]
+    pub(super) fn about(mut self, resource: &(impl std::fmt::Display + ?Sized)) -> Self {
+        self.more.resource.get_or_insert_with(|| resource.to_string());
+        self
+    }
+
+    #[must_use]
+    pub(super) fn presented(mut self, mark: Mark) -> Self {
+        self.more.presented = Some(mark);
+        self
+    }
+
+    #[must_use]
+    pub(super) fn current(mut self, mark: Mark) -> Self {
+        self.more.current = Some(mark);
+        self
+    }
+
+    #[must_use]
+    pub(super) fn floor(mut self, floor: Position) -> Self {
+        self.more.floor = Some(floor);
+        self
+    }
+
+    /// Links the operation.
+    #[must_use]
+    pub(super) fn operation(mut self, link: String) -> Self {
+        self.more.operation = Some(link);
+        self
+    }
+
+    /// Links the operation as the place where the outcome can be asked for.
+    #[must_use]
+    pub(super) fn located(mut self, link: String) -> Self {
+        self.more.located = true;
+        self.operation(link)
+    }
+
+    #[must_use]
+    pub(super) fn retry_after(mut self, wait: Duration) -> Self {
+        self.more.retry_after = Some(wait);
+        self
+    }
+
+    #[must_use]
+    pub(super) fn members(mut self, members: Vec<RefusedMember>) -> Self {
+        self.more.members = members;
+        self
+    }
+
+    /// Another method than those of the path.
+    pub(super) fn method_not_allowed(detail: String, allow: String) -> Self {
+        let mut problem = Self::new(Code::MethodNotAllowed, detail);
+        problem.more.allow = Some(allow);
+        problem
+    }
+
+    /// A fault of the gateway that may have come after a commit.
+    pub(super) fn fault() -> Self {
+        Self::new(
+            Code::Internal,
+            "the gateway failed while it carried the request out; the log has more under this request_id",
+        )
+    }
+
+    /// A fault of the gateway that certainly changed nothing.
+    pub(super) fn fault_without_change() -> Self {
+        Self::new(
+            Code::InternalUnchanged,
+            "the gateway failed; nothing was changed; the log has more under this request_id",
+        )
+    }
+
+    /// The whole answer.
+    pub(super) fn render(mut self, instance: &Instance) -> Response {
+        if self.code == Code::Internal && instance.safe {
+            self.code = Code::InternalUnchanged;
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, PROBLEM_JSON);
+        self.fill(&mut headers, instance);
+        let status = self.code.status();
+        let body = wire::bytes(&self.json(instance));
+        (status, headers, Body::from(body)).into_response()
+    }
+
+    fn fill(&self, headers: &mut HeaderMap, instance: &Instance) {
+        let mut set = |name: HeaderName, text: &str| {
+            if let Ok(value) = HeaderValue::from_str(text) {
+                headers.insert(name, value);
+            }
+        };
+        if instance.data_plane {
+            set(wire::FENCING_EFFECT, self.code.effect().word());
+        }
+        if let Some(wait) = self.more.retry_after {
+            set(RETRY_AFTER, &whole_seconds(wait).to_string());
+        }
+        if let (true, Some(floor)) = (instance.data_plane, self.more.floor) {
+            set(wire::FENCING_FLOOR, &floor.to_string());
+        }
+        if let Some(allow) = &self.more.allow {
+            set(ALLOW, allow);
+        }
+        if let (true, Some(link)) = (self.more.located, &self.more.operation) {
+            set(LOCATION, link);
+        }
+    }
+
+    fn json<'a>(&'a self, instance: &'a Instance) -> ProblemJson<'a> {
+        let more = &self.more;
+        ProblemJson {
+            r#type: format!("/docs/errors/{}", self.code.word()),
+            title: self.code.title(),
+            status: self.code.status().as_u16(),
+            detail: &self.detail,
+            instance: &instance.path,
+            code: self.code.word(),
+            effect: self.code.effect().word(),
+            retryable: self.code.retryable(),
+            retry_after_ms: more.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            resource: more.resource.as_deref(),
+            presented: more.presented.map(MarkView::of),
+            current: more.current.map(MarkView::of),
+            operation: more.operation.as_deref(),
+            request_id: Shown(instance.request_id),
+            members: (!more.members.is_empty()).then_some(more.members.as_slice()),
+        }
+    }
+}
+
+/// Without the request nothing can be rendered: the layer that knows it finds the problem in the extensions.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// What a caller is told to wait unless the case knows better.
+fn usual_wait(code: Code) -> Option<Duration> {
+    if matches!(code, Code::IssuerBehind | Code::DefinitionDiffers) {
+        return Some(limits::RETRY_AFTER_A_PERSON);
+    }
+    // After a time-out there is nothing to wait for: the client was slow, not the gateway.
+    (code.retryable() && code != Code::RequestTimeout).then_some(limits::RETRY_AFTER)
+}
+
+/// `Retry-After` counts whole seconds; less than one would mean "at once".
+fn whole_seconds(wait: Duration) -> u64 {
+    let whole = wait.as_secs();
+    if wait.subsec_nanos() > 0 { whole.saturating_add(1) } else { whole.max(1) }
+}
+
+/// The status of a write that is in the store, first answer and replay alike.
+pub(super) const fn status_of(done: Done) -> StatusCode {
+    match done {
+        Done::Created => StatusCode::CREATED,
+        Done::Replaced | Done::Removed => StatusCode::OK,
+    }
+}
+
+/// A command that got no outcome. `location` is where the outcome can be asked for, if it is one of an operation.
+pub(super) fn unserved(unserved: &Unserved, location: Option<String>) -> Problem {
+    match unserved {
+        Unserved::Overloaded => {
+            Problem::new(Code::Overloaded, "the queue is full; send the request again in 1 s")
+        }
+        Unserved::Draining => draining(),
+        Unserved::Unavailable(Effect::None | Effect::Applied) => Problem::new(
+            Code::DatabaseUnavailable,
+            "the database cannot be used at the moment; nothing was changed; send the request again in 1 s",
+        ),
+        Unserved::Unavailable(Effect::Unknown) => {
+            let problem = Problem::new(
+                Code::CommitUnknown,
+                "it is not known whether the commit succeeded; send the same request with the same operation id again",
+            );
+            match location {
+                Some(link) => problem.located(link),
+                None => problem,
+            }
+        }
+        Unserved::Inconsistent => Problem::fault_without_change(),
+    }
+}
+
+/// The process takes nothing new in.
+pub(super) fn draining() -> Problem {
+    Problem::new(Code::Draining, "the gateway is shutting down; send the request again in 1 s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_to_whole_seconds_and_never_to_none() {
+        assert_eq!(whole_seconds(Duration::from_millis(50)), 1);
+        assert_eq!(whole_seconds(Duration::from_secs(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_millis(20_001)), 21);
+        assert_eq!(whole_seconds(Duration::ZERO), 1);
+    }
+
+    #[test]
+    fn a_fault_of_a_read_changed_nothing() {
+        let path = "/fenced/s/a".to_owned();
+        let instance = Instance { path, request_id: Uuid::nil(), safe: true, data_plane: true };
+        let answer = Problem::fault().render(&instance);
+        assert_eq!(answer.headers().get("fencing-effect"), Some(&HeaderValue::from_static("none")));
+    }
+
+    #[test]
+    fn what_a_retry_can_help_says_when() {
+        for code in Code::ALL {
+            let problem = Problem::new(*code, "a reason");
+            let wanted = code.retryable() && *code != Code::RequestTimeout;
+            assert_eq!(problem.more.retry_after.is_some(), wanted, "{code:?}");
+        }
+    }
+}

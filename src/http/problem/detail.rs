@@ -1,0 +1,206 @@
+//! The sentences: what is wrong in this case, and what the caller is to do next.
+
+use crate::domain::counter::Sequence;
+use crate::domain::lease::LeaseState;
+use crate::domain::operation::OperationId;
+use crate::domain::policy::Definition;
+use crate::domain::position::Position;
+use crate::domain::precondition::EntityTag;
+use crate::protocol::Refusal;
+
+use super::super::wire;
+use super::refusal::About;
+
+const DELIVER_SEALED: &str = "send the fencing_token of your acquire as it came";
+
+/// The reason of a refusal, and what to do next.
+pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
+    let resource = resource(about);
+    let operation = about.operation.map_or("of this id", OperationId::as_str);
+    match refusal {
+        Refusal::OperationMismatch => mismatch(operation),
+        Refusal::OperationInProgress => {
+            format!("operation {operation} is being carried out; send the same request again in 1 s")
+        }
+        Refusal::OutcomeUncertain => {
+            format!(
+                "the outcome of operation {operation} is not known; ask for it at the address in Location"
+            )
+        }
+        Refusal::IncarnationGone { current } => format!(
+            "another incarnation was named and {current} is current: what you are working on was deleted and created \
+             anew, or is not there yet; read the resource"
+        ),
+        Refusal::Deleted { revoked_through } => deleted(&resource, *revoked_through),
+        Refusal::Cancelled => format!("work on {resource} was cancelled; stop"),
+        Refusal::SealMissing => {
+            format!("the token has no seal; {} issues its own tokens: {DELIVER_SEALED}", of(about))
+        }
+        Refusal::SealWrong => format!("the seal does not fit {resource} and this position; {DELIVER_SEALED}"),
+        Refusal::IssuerBehind { issued } => behind(*issued),
+        Refusal::EpochAhead { epoch } => {
+            format!("the epoch of {} is {epoch}; present a token of that epoch", of(about))
+        }
+        Refusal::TokenJump { max_jump } => jump(*max_jump, about),
+        Refusal::AdvanceForbidden => unregistered(&resource, about),
+        Refusal::StaleToken { bare_in_later_epoch } => stale(*bare_in_later_epoch, about),
+        Refusal::OperationExpired => expired(operation),
+        Refusal::LeaseNotLive => {
+            "the lease of this position has ended, and the contract lease_bound admits nothing \
+             after it; acquire again"
+                .to_owned()
+        }
+        Refusal::GenerationSpent => spent(about),
+        Refusal::SequenceRegressed { applied } => regressed(*applied, about),
+        Refusal::SequenceGap { expected } => gap(*expected, about),
+        Refusal::PreconditionRequired => format!(
+            "the policy of {} is session; send If-Match with the ETag that your edit is based on (* does not do)",
+            of(about)
+        ),
+        Refusal::PreconditionFailed { current } => precondition(*current),
+        Refusal::NothingToDelete => {
+            format!("there is nothing to delete under {resource}; nothing was changed")
+        }
+        Refusal::UnknownNamespace(namespace) => format!("namespace {namespace:?} is not configured"),
+        Refusal::DefinitionDiffers { recorded, configured } => differs(recorded, configured, about),
+        Refusal::LeaseHeld { position, .. } => {
+            format!("somebody holds {resource} at position {position}; try again after retry_after_ms")
+        }
+        Refusal::RequestMismatch => {
+            "this request id has acquired with another holder or ttl_ms; repeat that request \
+             exactly, or choose a new request id"
+                .to_owned()
+        }
+        Refusal::LeaseEnded(state) => ended(*state).to_owned(),
+        Refusal::NoSuchLease => "no lease has this acquisition id; send it as acquire returned it".to_owned(),
+        Refusal::TtlOutOfBounds(error) => error.to_string(),
+        Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
+        Refusal::IssuerExternal => format!(
+            "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
+            of(about)
+        ),
+    }
+}
+
+fn resource(about: &About<'_>) -> String {
+    about.resource.map_or_else(|| "the resource".to_owned(), ToString::to_string)
+}
+
+fn of(about: &About<'_>) -> String {
+    about.resource.map_or_else(
+        || "the namespace".to_owned(),
+        |resource| format!("namespace {:?}", resource.namespace()),
+    )
+}
+
+fn mismatch(operation: &str) -> String {
+    format!(
+        "operation {operation} is recorded with another method, content type, body or precondition; repeat the first \
+         request exactly, or choose a new operation id"
+    )
+}
+
+fn deleted(resource: &str, revoked_through: Option<Position>) -> String {
+    let above = revoked_through.map(|mark| format!(" above {mark}")).unwrap_or_default();
+    format!(
+        "{resource} was deleted; a PUT or POST under a position{above}, without Fencing-Incarnation, begins a new \
+         incarnation"
+    )
+}
+
+fn behind(issued: Position) -> String {
+    format!(
+        "the seal is right and the highest position that the database remembers having issued is {issued}: it has gone \
+         back in time; retry later, and have an operator look at it"
+    )
+}
+
+fn jump(max_jump: u64, about: &About<'_>) -> String {
+    format!("the token lies more than {max_jump} above the floor{}; check the issuer", floor(about))
+}
+
+fn unregistered(resource: &str, about: &About<'_>) -> String {
+    format!(
+        "the position is above the registered one{}; register it first with POST /v1/advance/{resource}",
+        floor(about)
+    )
+}
+
+fn floor(about: &About<'_>) -> String {
+    about.standing.map(|standing| format!(" {}", standing.floor)).unwrap_or_default()
+}
+
+fn stale(bare_in_later_epoch: bool, about: &About<'_>) -> String {
+    if bare_in_later_epoch {
+        return format!(
+            "a token without an epoch means epoch 0 for ever, and {} has moved on; send epoch.token as the issuer has it \
+             now",
+            of(about)
+        );
+    }
+    let presented = about.presented.map(|mark| format!("position {} was presented", mark.position));
+    let floor = about.standing.map(|standing| format!(" and the floor is {}", standing.floor));
+    format!(
+        "{}{}; a newer generation exists, or this one was revoked: stop",
+        presented.unwrap_or_else(|| "the position is stale".to_owned()),
+        floor.unwrap_or_default()
+    )
+}
+
+fn expired(operation: &str) -> String {
+    format!(
+        "the position lies so far back that the record of operation {operation} may be gone; read the resource to see \
+         what is there"
+    )
+}
+
+fn spent(about: &About<'_>) -> String {
+    let position = about.presented.map(|mark| format!(" {}", mark.position)).unwrap_or_default();
+    format!("position{position} has published already; acquire a new generation for a second publication")
+}
+
+fn regressed(applied: Option<Sequence>, about: &About<'_>) -> String {
+    let last = applied.map_or_else(|| "a higher one".to_owned(), |sequence| sequence.to_string());
+    format!("sequence {} was presented and {last} is accepted already; go on above it", sequence(about))
+}
+
+fn gap(expected: Sequence, about: &About<'_>) -> String {
+    format!(
+        "sequence {} was presented and {expected} is the next one; send what is missing first",
+        sequence(about)
+    )
+}
+
+fn sequence(about: &About<'_>) -> String {
+    about.presented.and_then(|mark| mark.sequence).map(|sequence| sequence.to_string()).unwrap_or_default()
+}
+
+fn precondition(current: Option<EntityTag>) -> String {
+    match current {
+        Some(tag) => {
+            format!("If-Match or If-None-Match does not hold: the ETag is {tag}; read the document again")
+        }
+        None => {
+            "If-Match or If-None-Match does not hold: there is no content; read the document again".to_owned()
+        }
+    }
+}
+
+fn differs(recorded: &Definition, configured: &Definition, about: &About<'_>) -> String {
+    format!(
+        "{} {}; correct the configuration file, or use another namespace",
+        of(about),
+        wire::difference(recorded, configured)
+    )
+}
+
+const fn ended(state: LeaseState) -> &'static str {
+    match state {
+        LeaseState::Released => "the lease was released; acquire again, with a new request id",
+        LeaseState::Expired => "the lease has expired; acquire again, with a new request id",
+        LeaseState::Superseded => {
+            "a newer position has taken over; stop, and do not write under the old token"
+        }
+        LeaseState::Held => "the lease is held and was called ended; the log has more under this request_id",
+    }
+}

@@ -1,0 +1,272 @@
+//! Resources: what is decided about them, one or a page at a time.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::domain::counter::{CommitNo, Epoch, Incarnation};
+use crate::domain::document::ContentType;
+use crate::domain::lease::{Holder, LeaseState};
+use crate::domain::operation::OperationId;
+use crate::domain::position::Position;
+use crate::domain::precondition::EntityTag;
+use crate::domain::resource::{Namespace, ResourceName, Target};
+use crate::ledger::read::{ResourceFilter, ResourceRead};
+use crate::limits::{PAGE_ITEMS, PAGE_SCAN_ROWS};
+use crate::protocol::rows::{Life, TargetRow};
+
+use super::fenced::in_force;
+use super::names::{self, Place};
+use super::problem::{Code, Problem};
+use super::query::{bad_cursor, cursor_of, malformed};
+use super::wire::{self, MarkView, Shown};
+use super::{Asked, Hall};
+
+/// Longest prefix that a list takes, in bytes: that of a name.
+const MAX_PREFIX_BYTES: usize = crate::domain::resource::MAX_NAME_BYTES;
+
+/// Where a resource stands for people, derived from its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Pending,
+    Generating,
+    Published,
+    Cancelled,
+    Deleted,
+}
+
+#[derive(Serialize)]
+struct CoreJson {
+    resource: Shown<ResourceName>,
+    namespace: Shown<Namespace>,
+    incarnation: Shown<Incarnation>,
+    life: &'static str,
+    state: &'static str,
+    contract: &'static str,
+    policy: &'static str,
+    issuer: &'static str,
+    store: &'static str,
+    epoch: Shown<Epoch>,
+    issued: Shown<Position>,
+    floor: Shown<Position>,
+    revoked_through: Option<Shown<Position>>,
+    applied: Option<MarkView>,
+    commit: Shown<CommitNo>,
+}
+
+#[derive(Serialize)]
+struct WholeJson<'a> {
+    #[serde(flatten)]
+    core: CoreJson,
+    targets: Vec<TargetJson<'a>>,
+    lease: Option<LeaseJson<'a>>,
+    /// Document stores have no lane.
+    lane: Option<()>,
+    last_operation: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TargetJson<'a> {
+    target: Option<&'a str>,
+    etag: Shown<EntityTag>,
+    content_type: Option<&'a str>,
+    size: u64,
+}
+
+#[derive(Serialize)]
+struct LeaseJson<'a> {
+    holder: Option<&'a str>,
+    position: Shown<Position>,
+    state: &'static str,
+    remaining_ms: u64,
+}
+
+#[derive(Serialize)]
+struct PageJson {
+    items: Vec<CoreJson>,
+    next_cursor: Option<String>,
+}
+
+/// `GET /v1/resources/{name}`.
+pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
+    let place = names::place_below(&asked.head.uri, "/v1/resources", asked.hall.namespaces())?;
+    shown(asked.hall, &place).await
+}
+
+/// One resource as it stands. A target's name leads to its resource.
+pub(super) async fn shown(hall: &Hall, place: &Place) -> Result<Response, Problem> {
+    let resource = &place.address.resource;
+    recorded_definition_holds(hall, place).await?;
+    let name = resource.clone();
+    let found =
+        hall.read(move |reader| reader.resource(name)).await.map_err(|problem| problem.about(resource))?;
+    let Some(found) = found else {
+        let detail = format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
+        return Err(Problem::new(Code::NotFound, detail).about(resource));
+    };
+    Ok(wire::json(StatusCode::OK, &whole(&found)))
+}
+
+/// Refuses to read by a definition that is not the recorded one.
+pub(super) async fn recorded_definition_holds(hall: &Hall, place: &Place) -> Result<(), Problem> {
+    let address = place.address.clone();
+    let found = hall.read(move |reader| reader.document(address, false)).await;
+    let found = found.map_err(|problem| problem.about(&place.address.resource))?;
+    in_force(found.namespace.as_ref(), &place.address.resource, &place.rules)
+}
+
+/// `GET /v1/resources`.
+pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
+    let wanted = wanted_state(&asked)?;
+    let limit = asked.query.limit()?;
+    let mut filter = filter(&asked)?;
+    match (wanted.map(State::life), filter.life) {
+        (Some(life), None) => filter.life = Some(life),
+        // No resource is in a state of another life.
+        (Some(life), Some(asked_life)) if life != asked_life => return Ok(page(Vec::new(), None)),
+        (Some(_) | None, _) => {}
+    }
+    let mut items: Vec<CoreJson> = Vec::new();
+    let mut scanned = 0_u32;
+    let wanted_items = usize::try_from(limit).unwrap_or(usize::MAX);
+    while scanned < PAGE_SCAN_ROWS {
+        // One more than is shown tells whether there is a next page.
+        filter.limit = if wanted.is_some() { PAGE_ITEMS } else { limit.saturating_add(1) };
+        let asked_for = filter.clone();
+        let rows = asked.hall.read(move |reader| reader.resources(asked_for)).await?;
+        let last = u32::try_from(rows.len()).unwrap_or(u32::MAX) < filter.limit;
+        for row in rows {
+            if items.len() == wanted_items {
+                return Ok(page(items, filter.after));
+            }
+            scanned = scanned.saturating_add(1);
+            filter.after = Some(row.resource.resource.clone());
+            if wanted.is_none_or(|state| state == State::of(&row)) {
+                items.push(core(&row));
+            }
+        }
+        if last {
+            return Ok(page(items, None));
+        }
+    }
+    Ok(page(items, filter.after))
+}
+
+fn wanted_state(asked: &Asked<'_>) -> Result<Option<State>, Problem> {
+    let words: Vec<&str> = State::ALL.iter().map(|state| state.word()).collect();
+    asked.query.word("state", &words, |text| State::ALL.into_iter().find(|state| state.word() == text))
+}
+
+fn filter(asked: &Asked<'_>) -> Result<ResourceFilter, Problem> {
+    let namespace = asked.query.value("namespace").map(names::namespace_of).transpose()?;
+    if let Some(namespace) = &namespace {
+        names::rules_of(namespace, asked.hall.namespaces())?;
+    }
+    let prefix = asked.query.value("prefix").filter(|text| !text.is_empty());
+    if prefix.is_some_and(|text| text.len() > MAX_PREFIX_BYTES) {
+        return Err(malformed(format!(
+            "prefix has more than {MAX_PREFIX_BYTES} bytes, the most that a name has"
+        )));
+    }
+    let after = match asked.query.cursor()? {
+        None => None,
+        Some(name) => Some(ResourceName::parse(&name).map_err(|_| bad_cursor())?),
+    };
+    Ok(ResourceFilter {
+        namespace,
+        prefix: prefix.map(str::to_owned),
+        life: asked.query.word("life", &["active", "deleted", "cancelled"], Life::from_word)?,
+        after,
+        limit: 0,
+    })
+}
+
+fn page(items: Vec<CoreJson>, next: Option<ResourceName>) -> Response {
+    let next_cursor = next.map(|name| cursor_of(name.as_str()));
+    wire::json(StatusCode::OK, &PageJson { items, next_cursor })
+}
+
+impl State {
+    const ALL: [Self; 5] = [Self::Pending, Self::Generating, Self::Published, Self::Cancelled, Self::Deleted];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Generating => "generating",
+            Self::Published => "published",
+            Self::Cancelled => "cancelled",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// The life that a resource in this state has.
+    const fn life(self) -> Life {
+        match self {
+            Self::Pending | Self::Generating | Self::Published => Life::Active,
+            Self::Cancelled => Life::Cancelled,
+            Self::Deleted => Life::Deleted,
+        }
+    }
+
+    fn of(read: &ResourceRead) -> Self {
+        match read.resource.life {
+            Life::Deleted => Self::Deleted,
+            Life::Cancelled => Self::Cancelled,
+            Life::Active if read.resource.published().is_some() => Self::Published,
+            Life::Active if lease_state(read) == Some(LeaseState::Held) => Self::Generating,
+            Life::Active => Self::Pending,
+        }
+    }
+}
+
+fn lease_state(read: &ResourceRead) -> Option<LeaseState> {
+    read.lease.as_ref().map(|lease| lease.state_at(read.now, &read.resource, &read.namespace))
+}
+
+fn core(read: &ResourceRead) -> CoreJson {
+    let (row, definition) = (&read.resource, &read.namespace.definition);
+    CoreJson {
+        resource: Shown(row.resource.clone()),
+        namespace: Shown(read.namespace.namespace.clone()),
+        incarnation: Shown(row.incarnation),
+        life: row.life.word(),
+        state: State::of(read).word(),
+        contract: definition.contract.word(),
+        policy: definition.policy.word(),
+        issuer: definition.issuer.word(),
+        store: definition.store.word(),
+        epoch: Shown(read.namespace.epoch),
+        issued: Shown(row.issued),
+        floor: Shown(row.effective_floor(read.namespace.epoch)),
+        revoked_through: row.revoked_through.map(Shown),
+        applied: row.applied.map(MarkView::of),
+        commit: Shown(row.commit_no),
+    }
+}
+
+fn whole(read: &ResourceRead) -> WholeJson<'_> {
+    WholeJson {
+        core: core(read),
+        targets: read.targets.iter().map(target).collect(),
+        lease: read.lease.as_ref().map(|lease| {
+            let state = lease.state_at(read.now, &read.resource, &read.namespace);
+            LeaseJson {
+                holder: lease.holder.as_ref().map(Holder::as_str),
+                position: Shown(lease.position),
+                state: state.word(),
+                remaining_ms: lease.remaining_at(read.now, state).get(),
+            }
+        }),
+        lane: None,
+        last_operation: read.resource.last_operation.as_ref().map(OperationId::as_str),
+    }
+}
+
+fn target(row: &TargetRow) -> TargetJson<'_> {
+    TargetJson {
+        target: row.target.as_ref().map(Target::as_str),
+        etag: Shown(row.tag),
+        content_type: row.content_type.as_ref().map(ContentType::as_str),
+        size: row.size,
+    }
+}

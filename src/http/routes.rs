@@ -1,0 +1,192 @@
+//! The one visible list of routes: the router is built from it, and a test holds it against `openapi.yaml`.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+use axum::http::Method;
+use axum::response::Response;
+
+use super::body::Payload;
+use super::problem::Problem;
+use super::{Asked, advance, docs, fenced, health, leases, namespaces, operations, resources, writes};
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
+
+/// What serves a call.
+#[derive(Clone, Copy)]
+pub(super) enum Run {
+    /// Changes nothing, and goes on while the process drains.
+    Read(for<'a> fn(Asked<'a>) -> Running<'a>),
+    /// May change something.
+    Change(for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>),
+}
+
+/// One path and what can be done with it.
+pub struct Route {
+    /// As in `openapi.yaml`.
+    pub path: &'static str,
+    /// As the router reads it. A name takes the rest of the path and is decoded by `names`; the router's wildcard does
+    /// not match an empty rest, so those stand apart.
+    pub patterns: &'static [&'static str],
+    /// What can be done.
+    pub calls: &'static [Call],
+}
+
+/// One method of a path.
+pub struct Call {
+    /// The method's word.
+    pub method: &'static str,
+    /// The parameters that it takes in the query.
+    pub query: &'static [&'static str],
+    pub(super) run: Run,
+}
+
+impl Route {
+    /// The call that a method makes. HEAD is answered wherever GET is (RFC 9110 section 9.1), without its body.
+    pub(super) fn call(&self, method: &Method) -> Option<&'static Call> {
+        let named = |word: &str| self.calls.iter().find(|call| call.method == word);
+        named(method.as_str()).or_else(|| if *method == Method::HEAD { named("GET") } else { None })
+    }
+
+    /// The methods, as `Allow` lists them.
+    pub(super) fn allow(&self) -> String {
+        let mut words: Vec<&str> = self.calls.iter().map(|call| call.method).collect();
+        if let (Some(at), false) = (words.iter().position(|word| *word == "GET"), words.contains(&"HEAD")) {
+            words.insert(at.saturating_add(1), "HEAD");
+        }
+        words.join(", ")
+    }
+
+    /// Whether every answer has its effect in a header.
+    pub(super) fn is_data_plane(&self) -> bool {
+        is_data_plane(self.path)
+    }
+}
+
+/// Whether a path belongs to the data plane.
+pub(super) fn is_data_plane(path: &str) -> bool {
+    path.strip_prefix("/fenced").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+const fn read(
+    method: &'static str,
+    query: &'static [&'static str],
+    run: for<'a> fn(Asked<'a>) -> Running<'a>,
+) -> Call {
+    Call { method, query, run: Run::Read(run) }
+}
+
+const fn change(
+    method: &'static str,
+    query: &'static [&'static str],
+    run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
+) -> Call {
+    Call { method, query, run: Run::Change(run) }
+}
+
+/// Every route there is.
+#[must_use]
+pub const fn routes() -> &'static [Route] {
+    ROUTES
+}
+
+const ROUTES: &[Route] = &[
+    Route {
+        path: "/fenced/{namespace}/{name}",
+        patterns: &["/fenced/{*name}", "/fenced/", "/fenced"],
+        calls: &[
+            read("GET", &[], |asked| Box::pin(fenced::read(asked))),
+            read("HEAD", &[], |asked| Box::pin(fenced::read(asked))),
+            change("PUT", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+            change("POST", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+            change("DELETE", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+        ],
+    },
+    Route {
+        path: "/v1/leases",
+        patterns: &["/v1/leases"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(leases::acquire(asked, body)))],
+    },
+    Route {
+        path: "/v1/leases/{acquisition_id}",
+        patterns: &["/v1/leases/{acquisition_id}"],
+        calls: &[
+            read("GET", &[], |asked| Box::pin(leases::show(asked))),
+            change("DELETE", &[], |asked, _| Box::pin(leases::release(asked))),
+        ],
+    },
+    Route {
+        path: "/v1/leases/{acquisition_id}/renew",
+        patterns: &["/v1/leases/{acquisition_id}/renew"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
+    },
+    Route {
+        path: "/v1/writes",
+        patterns: &["/v1/writes"],
+        calls: &[change("POST", &["dry_run"], |asked, body| Box::pin(writes::apply(asked, body)))],
+    },
+    Route {
+        path: "/v1/resources",
+        patterns: &["/v1/resources"],
+        calls: &[read("GET", &["namespace", "prefix", "life", "state", "cursor", "limit"], |asked| {
+            Box::pin(resources::list(asked))
+        })],
+    },
+    Route {
+        path: "/v1/resources/{name}",
+        patterns: &["/v1/resources/{*name}", "/v1/resources/"],
+        calls: &[read("GET", &[], |asked| Box::pin(resources::show(asked)))],
+    },
+    Route {
+        path: "/v1/advance/{name}",
+        patterns: &["/v1/advance/{*name}", "/v1/advance/", "/v1/advance"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(advance::advance(asked, body)))],
+    },
+    Route {
+        path: "/v1/operations",
+        patterns: &["/v1/operations"],
+        calls: &[read("GET", &["resource", "state", "cursor", "limit"], |asked| {
+            Box::pin(operations::list(asked))
+        })],
+    },
+    Route {
+        path: "/v1/operations/{operation_id}",
+        patterns: &["/v1/operations/{operation_id}"],
+        calls: &[read("GET", &["resource", "incarnation"], |asked| Box::pin(operations::show(asked)))],
+    },
+    Route {
+        path: "/v1/namespaces",
+        patterns: &["/v1/namespaces"],
+        calls: &[read("GET", &[], |asked| Box::pin(namespaces::list(asked)))],
+    },
+    Route {
+        path: "/v1/namespaces/{namespace}",
+        patterns: &["/v1/namespaces/{namespace}", "/v1/namespaces/"],
+        calls: &[read("GET", &[], |asked| Box::pin(namespaces::show(asked)))],
+    },
+    Route {
+        path: "/v1/status",
+        patterns: &["/v1/status"],
+        calls: &[read("GET", &[], |asked| Box::pin(health::status(asked)))],
+    },
+    Route {
+        path: "/livez",
+        patterns: &["/livez"],
+        calls: &[read("GET", &[], |_| Box::pin(ready(Ok(health::livez()))))],
+    },
+    Route {
+        path: "/readyz",
+        patterns: &["/readyz"],
+        calls: &[read("GET", &["verbose"], |asked| Box::pin(health::readyz(asked)))],
+    },
+    Route {
+        path: "/openapi.yaml",
+        patterns: &["/openapi.yaml"],
+        calls: &[read("GET", &[], |_| Box::pin(ready(Ok(docs::openapi()))))],
+    },
+    Route {
+        path: "/docs/errors/{code}",
+        patterns: &["/docs/errors/{code}"],
+        calls: &[read("GET", &[], |asked| Box::pin(ready(docs::error_page(&asked))))],
+    },
+];

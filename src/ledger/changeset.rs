@@ -1,0 +1,110 @@
+//! The changes of a batch, coalesced: the last row of each key, and each record once. So a hot resource costs one row
+//! update per batch however many writes it took.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::protocol::Change;
+use crate::protocol::rows::{
+    AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+};
+
+/// What becomes of one target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetChange {
+    /// New content.
+    Stored {
+        /// The target without its bytes.
+        row: TargetRow,
+        /// The bytes.
+        body: Bytes,
+    },
+    /// No content any more.
+    Removed,
+}
+
+/// A row as the batch found it and as it leaves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowChange<T> {
+    /// As it stood in the database; none where it did not exist.
+    pub before: Option<T>,
+    /// As it is to stand.
+    pub after: T,
+}
+
+/// Everything that one batch makes durable.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangeSet {
+    /// Namespaces used for the first time.
+    pub namespaces: BTreeMap<Namespace, NamespaceRow>,
+    /// Resources, in canonical order.
+    pub resources: BTreeMap<ResourceName, RowChange<ResourceRow>>,
+    /// Incarnations that ended.
+    pub eras: Vec<EraRow>,
+    /// Resources all of whose earlier targets go, before `targets` is applied.
+    pub cleared: Vec<ResourceName>,
+    /// Targets.
+    pub targets: BTreeMap<Address, TargetChange>,
+    /// Operations.
+    pub operations: Vec<OperationRecord>,
+    /// Leases by acquisition.
+    pub leases: BTreeMap<[u8; 32], RowChange<LeaseRow>>,
+    /// Lines for those who read the record.
+    pub audit: Vec<AuditRow>,
+}
+
+impl ChangeSet {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds a change in the order in which it was decided.
+    pub fn add(&mut self, change: Change) {
+        match change {
+            Change::NamespaceRecorded(row) => {
+                self.namespaces.insert(row.namespace.clone(), row);
+            }
+            Change::Resource { before, after } => {
+                let before = before.map(|row| *row);
+                let after = *after;
+                match self.resources.get_mut(&after.resource) {
+                    Some(change) => change.after = after,
+                    None => {
+                        self.resources.insert(after.resource.clone(), RowChange { before, after });
+                    }
+                }
+            }
+            Change::EraEnded(row) => self.eras.push(row),
+            Change::TargetStored { resource, row, body } => {
+                let address = Address { resource, target: row.target.clone() };
+                self.targets.insert(address, TargetChange::Stored { row, body });
+            }
+            Change::TargetRemoved(address) => {
+                self.targets.insert(address, TargetChange::Removed);
+            }
+            Change::AllTargetsRemoved(resource) => {
+                self.targets.retain(|address, _| address.resource != resource);
+                if !self.cleared.contains(&resource) {
+                    self.cleared.push(resource);
+                }
+            }
+            Change::OperationRecorded(record) => self.operations.push(*record),
+            Change::LeaseGranted(row) => self.change_lease(None, *row),
+            Change::LeaseChanged { before, after } => self.change_lease(Some(*before), *after),
+            Change::Audited(row) => self.audit.push(row),
+        }
+    }
+
+    fn change_lease(&mut self, before: Option<LeaseRow>, after: LeaseRow) {
+        match self.leases.get_mut(after.acquisition.as_bytes()) {
+            Some(change) => change.after = after,
+            None => {
+                self.leases.insert(*after.acquisition.as_bytes(), RowChange { before, after });
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The committer: it drains the queue, decides a batch against one loaded view, commits once, and answers everybody.
+//!
+//! Nobody is answered before the commit. It owns its engine and runs to the end of each step: no future of a database
+//! is ever dropped half way, whatever becomes of the clients.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, warn};
+
+use crate::domain::operation::Effect;
+use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS};
+use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
+
+use super::changeset::ChangeSet;
+use super::engine::{CommitOutcome, Engine, EngineError};
+use super::{Setting, Unserved};
+
+/// A command with the place where its answer goes.
+pub(super) struct Job {
+    pub(super) task: Task,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+/// What a job asks of the committer.
+pub(super) enum Task {
+    /// Decide and commit.
+    Command(Box<Command>),
+    /// Show that a transaction can be begun and ended.
+    Probe,
+}
+
+/// What a job is answered.
+pub(super) type Answer = Result<Option<Outcome>, Unserved>;
+
+/// Why an attempt at a batch gave no answers.
+enum Stopped {
+    /// A fresh snapshot may do.
+    Conflict(String),
+    /// The database cannot be used, and nothing happened.
+    Failed(String),
+    /// The rows contradict the rules; nothing happened.
+    Inconsistent(String),
+    /// It may have happened: the outcomes that would have been answered.
+    Unknown(String, Vec<Answer>),
+}
+
+pub(super) struct Driver<E> {
+    engine: E,
+    setting: Arc<Setting>,
+}
+
+impl<E: Engine> Driver<E> {
+    pub(super) const fn new(engine: E, setting: Arc<Setting>) -> Self {
+        Self { engine, setting }
+    }
+
+    /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+        let mut drained = Vec::with_capacity(BATCH_COMMANDS);
+        while queue.recv_many(&mut drained, BATCH_COMMANDS).await > 0 {
+            let mut jobs = drained.drain(..).peekable();
+            while jobs.peek().is_some() {
+                let mut bytes = 0_usize;
+                let mut batch = Vec::new();
+                while let Some(job) = jobs
+                    .next_if(|job| batch.is_empty() || bytes.saturating_add(job.size()) <= BATCH_BODY_BYTES)
+                {
+                    bytes = bytes.saturating_add(job.size());
+                    batch.push(job);
+                }
+                self.serve(batch).await;
+            }
+        }
+        self.engine.close().await;
+    }
+
+    /// Serves a batch; one whose rows contradict the rules is taken apart, so that one bad request does not fail the
+    /// others.
+    async fn serve(&mut self, batch: Vec<Job>) {
+        let Err((batch, reason)) = self.serve_together(batch).await else { return };
+        if batch.len() == 1 {
+            error!(reason, "a request was stopped: its rows contradict the rules");
+            answer_all(batch, &Unserved::Inconsistent);
+            return;
+        }
+        warn!(reason, members = batch.len(), "a batch was taken apart");
+        for job in batch {
+            if let Err((single, reason)) = self.serve_together(vec![job]).await {
+                error!(reason, "a request was stopped: its rows contradict the rules");
+                answer_all(single, &Unserved::Inconsistent);
+            }
+        }
+    }
+
+    async fn serve_together(&mut self, batch: Vec<Job>) -> Result<(), (Vec<Job>, String)> {
+        let mut last = String::new();
+        for _ in 0..COMMIT_ATTEMPTS {
+            match self.attempt(&batch).await {
+                Ok(answers) => {
+                    answer_each(batch, answers);
+                    return Ok(());
+                }
+                Err(Stopped::Conflict(reason)) => last = reason,
+                Err(Stopped::Failed(reason)) => {
+                    error!(reason, members = batch.len(), "the database cannot be used; nothing was written");
+                    answer_all(batch, &Unserved::Unavailable(Effect::None));
+                    return Ok(());
+                }
+                Err(Stopped::Inconsistent(reason)) => return Err((batch, reason)),
+                Err(Stopped::Unknown(reason, answers)) => {
+                    error!(reason, members = batch.len(), "the outcome of a commit is not known");
+                    answer_each(batch, answers);
+                    return Ok(());
+                }
+            }
+        }
+        error!(
+            reason = last,
+            members = batch.len(),
+            "a batch met conflicts at every attempt; nothing was written"
+        );
+        answer_all(batch, &Unserved::Unavailable(Effect::None));
+        Ok(())
+    }
+
+    async fn attempt(&mut self, batch: &[Job]) -> Result<Vec<Answer>, Stopped> {
+        let mut wanted = Wanted::default();
+        for job in batch {
+            if let Task::Command(command) = &job.task {
+                wanted.add(command);
+            }
+        }
+        let loaded = match self.engine.load(&wanted).await {
+            Ok(loaded) => loaded,
+            Err(error) => return Err(self.back_out(error).await),
+        };
+        let mut snapshot = loaded.snapshot;
+        let mut changes = ChangeSet::default();
+        let mut answers = Vec::with_capacity(batch.len());
+        for job in batch {
+            answers.push(decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes));
+        }
+        if changes.is_empty() {
+            self.engine.rollback().await;
+            return Ok(answers);
+        }
+        if let Err(error) = self.engine.apply(&changes, loaded.now).await {
+            return Err(self.back_out(error).await);
+        }
+        match self.engine.commit().await {
+            CommitOutcome::Committed => Ok(answers),
+            CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),
+            CommitOutcome::Failed(reason) => Err(Stopped::Failed(reason)),
+            CommitOutcome::Unknown(reason) => {
+                Err(Stopped::Unknown(reason, answers.into_iter().map(when_unknown).collect()))
+            }
+        }
+    }
+
+    async fn back_out(&mut self, error: EngineError) -> Stopped {
+        self.engine.rollback().await;
+        match error {
+            EngineError::Conflict(reason) => Stopped::Conflict(reason),
+            EngineError::Unavailable(reason) => Stopped::Failed(reason),
+            EngineError::Inconsistent(reason) => Stopped::Inconsistent(reason),
+        }
+    }
+}
+
+impl Job {
+    /// Bytes of content that it brings.
+    fn size(&self) -> usize {
+        match &self.task {
+            Task::Command(command) => match command.as_ref() {
+                Command::Write(write) => write.members.iter().fold(0, |sum: usize, member| {
+                    sum.saturating_add(member.document.as_ref().map_or(0, |document| document.body.len()))
+                }),
+                Command::Acquire(_) | Command::Renew(_) | Command::Release(_) | Command::Advance(_) => 0,
+            },
+            Task::Probe => 0,
+        }
+    }
+}
+
+/// Decides one job and makes its changes visible to the jobs after it. A decision that the invariants reject changes
+/// nothing and stops that job alone.
+fn decide(
+    setting: &Setting,
+    snapshot: &mut protocol::Snapshot,
+    task: &Task,
+    now: crate::domain::time::Timestamp,
+    changes: &mut ChangeSet,
+) -> Answer {
+    let Task::Command(command) = task else { return Ok(None) };
+    let context = setting.context();
+    match checked(&context, snapshot, command, now) {
+        Ok(decision) => {
+            for change in decision.changes {
+                snapshot.apply(&change);
+                changes.add(change);
+            }
+            Ok(Some(decision.outcome))
+        }
+        Err(inconsistent) => {
+            error!(reason = %inconsistent, "a request was stopped: its rows contradict the rules");
+            Err(Unserved::Inconsistent)
+        }
+    }
+}
+
+fn checked(
+    context: &Context<'_>,
+    snapshot: &protocol::Snapshot,
+    command: &Command,
+    now: crate::domain::time::Timestamp,
+) -> Result<protocol::Decision, Inconsistent> {
+    let decision = protocol::decide(context, snapshot, command, now)?;
+    for change in &decision.changes {
+        if let Change::Resource { before, after } = change {
+            protocol::invariants::check(before.as_deref(), after)?;
+        }
+    }
+    Ok(decision)
+}
+
+/// What may still be said when a commit's outcome is not known: a refusal had no effect whatever became of the batch;
+/// everything else, replays included, rests on rows that may not be there.
+fn when_unknown(answer: Answer) -> Answer {
+    match answer {
+        Ok(Some(outcome)) if outcome.refusal().is_some() => Err(Unserved::Unavailable(Effect::None)),
+        Ok(Some(Outcome::Explained(_)) | None) => Err(Unserved::Unavailable(Effect::None)),
+        Ok(Some(_)) => Err(Unserved::Unavailable(Effect::Unknown)),
+        Err(unserved) => Err(unserved),
+    }
+}
+
+fn answer_each(batch: Vec<Job>, answers: Vec<Answer>) {
+    for (job, answer) in batch.into_iter().zip(answers) {
+        // A client that hung up is nobody's loss: its outcome is in the ledger.
+        drop(job.reply.send(answer));
+    }
+}
+
+fn answer_all(batch: Vec<Job>, unserved: &Unserved) {
+    for job in batch {
+        drop(job.reply.send(Err(unserved.clone())));
+    }
+}

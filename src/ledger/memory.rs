@@ -1,0 +1,193 @@
+//! The reference engine: rows in memory, nothing durable. The model and the tests hold the other engines against it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::domain::counter::LedgerSeq;
+use crate::domain::resource::Address;
+use crate::domain::time::{Clock, Timestamp};
+use crate::protocol::rows::NamespaceRow;
+use crate::protocol::{Snapshot, Wanted};
+
+use super::changeset::{ChangeSet, TargetChange};
+use super::engine::{CommitOutcome, Engine, EngineError, Identity, Loaded};
+use super::time::SharedTime;
+
+mod reader;
+
+pub use reader::MemoryReader;
+
+/// The whole state.
+#[derive(Debug, Clone, Default)]
+struct World {
+    rows: Snapshot,
+    bodies: BTreeMap<Address, Bytes>,
+    ledger_seq: LedgerSeq,
+}
+
+/// Rows and clock, shared by the engine and its readers.
+struct Shared {
+    world: Mutex<World>,
+    time: SharedTime,
+}
+
+impl Shared {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+}
+
+/// The writer.
+pub struct MemoryEngine {
+    shared: Arc<Shared>,
+    pending: Option<World>,
+}
+
+/// An empty database in memory, with its reader.
+#[must_use]
+pub fn open(database: Uuid, clock: Arc<dyn Clock>) -> (MemoryEngine, MemoryReader, Identity) {
+    let time = SharedTime::starting_at(Timestamp::default(), clock);
+    let shared = Arc::new(Shared { world: Mutex::default(), time });
+    let identity = Identity {
+        engine: "memory",
+        database,
+        schema_version: None,
+        durability: "none: everything is lost when the process ends".to_owned(),
+    };
+    (MemoryEngine { shared: shared.clone(), pending: None }, MemoryReader::new(shared), identity)
+}
+
+impl Engine for MemoryEngine {
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        let now = self.shared.now();
+        Ok(Loaded { snapshot: view(&self.shared.world().rows, wanted), now })
+    }
+
+    async fn apply(&mut self, changes: &ChangeSet, _now: Timestamp) -> Result<(), EngineError> {
+        let mut world = self.shared.world().clone();
+        apply(&mut world, changes)?;
+        self.pending = Some(world);
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        match self.pending.take() {
+            None => CommitOutcome::Failed("there is no transaction to commit".to_owned()),
+            Some(mut world) => {
+                world.ledger_seq = world.ledger_seq.next().unwrap_or(world.ledger_seq);
+                *self.shared.world() = world;
+                CommitOutcome::Committed
+            }
+        }
+    }
+
+    async fn rollback(&mut self) {
+        self.pending = None;
+    }
+
+    async fn close(self) {}
+}
+
+/// The wanted rows, with the namespace and newest lease of each resource and the resource of each lease.
+fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
+    let mut view = Snapshot::default();
+    let mut resources = wanted.resources.clone();
+    for lease in rows.leases() {
+        let key = (lease.resource.bucket(), *lease.acquisition.as_bytes());
+        let request = (lease.resource.bucket(), lease.request_key);
+        if wanted.leases.contains(&key) || wanted.requests.contains(&request) {
+            resources.insert(lease.resource.clone());
+            view.insert_lease(lease.clone());
+        }
+    }
+    let namespaces = resources.iter().map(crate::domain::resource::ResourceName::namespace);
+    for name in wanted.namespaces.iter().cloned().chain(namespaces) {
+        if let Some(row) = rows.namespace(&name) {
+            view.insert_namespace(row.clone());
+        }
+    }
+    for row in resources.iter().filter_map(|name| rows.resource(name)) {
+        if let Some(lease) = row.lease.and_then(|acquisition| rows.lease(&acquisition)) {
+            view.insert_lease(lease.clone());
+        }
+        for (born, incarnation) in rows.eras(&row.resource) {
+            let resource = row.resource.clone();
+            view.insert_era(crate::protocol::rows::EraRow { resource, incarnation, born });
+        }
+        view.insert_resource(row.clone());
+    }
+    for address in &wanted.targets {
+        if let Some(row) = rows.target(address) {
+            view.insert_target(address.resource.clone(), row.clone());
+        }
+    }
+    for record in rows.operations() {
+        let named = |one: &crate::protocol::wanted::OperationWanted| {
+            one.resource == record.resource && one.operation_id == record.operation_id
+        };
+        if wanted.operations.iter().any(named) {
+            view.insert_operation(record.clone());
+        }
+    }
+    view
+}
+
+fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
+    for row in changes.namespaces.values() {
+        insert_namespace(&mut world.rows, row)?;
+    }
+    for change in changes.resources.values() {
+        if world.rows.resource(&change.after.resource) != change.before.as_ref() {
+            return Err(EngineError::Conflict(format!("{:?} changed", change.after.resource)));
+        }
+        world.rows.insert_resource(change.after.clone());
+    }
+    for era in &changes.eras {
+        world.rows.insert_era(era.clone());
+    }
+    for resource in &changes.cleared {
+        world.rows.apply(&crate::protocol::Change::AllTargetsRemoved(resource.clone()));
+        world.bodies.retain(|address, _| address.resource != *resource);
+    }
+    for (address, change) in &changes.targets {
+        match change {
+            TargetChange::Stored { row, body } => {
+                world.rows.insert_target(address.resource.clone(), row.clone());
+                world.bodies.insert(address.clone(), body.clone());
+            }
+            TargetChange::Removed => {
+                world.rows.apply(&crate::protocol::Change::TargetRemoved(address.clone()));
+                world.bodies.remove(address);
+            }
+        }
+    }
+    for record in &changes.operations {
+        world.rows.insert_operation(record.clone());
+    }
+    for change in changes.leases.values() {
+        if world.rows.lease(&change.after.acquisition) != change.before.as_ref() {
+            return Err(EngineError::Conflict(format!("a lease of {:?} changed", change.after.resource)));
+        }
+        world.rows.insert_lease(change.after.clone());
+    }
+    Ok(())
+}
+
+fn insert_namespace(rows: &mut Snapshot, row: &NamespaceRow) -> Result<(), EngineError> {
+    match rows.namespace(&row.namespace) {
+        None => {
+            rows.insert_namespace(row.clone());
+            Ok(())
+        }
+        Some(_) => {
+            Err(EngineError::Conflict(format!("namespace {:?} was recorded meanwhile", row.namespace)))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Reads of the reference engine.
+
+use std::cmp::Reverse;
+use std::future::ready;
+use std::sync::Arc;
+
+use crate::domain::counter::{Incarnation, LedgerSeq};
+use crate::domain::lease::AcquisitionHash;
+use crate::domain::operation::OperationId;
+use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::limits::TARGETS_SHOWN;
+use crate::protocol::Snapshot;
+use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
+
+use super::super::read::{
+    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+};
+use super::Shared;
+use crate::domain::time::Timestamp;
+
+/// Reads the committed state of a memory engine.
+pub struct MemoryReader {
+    shared: Arc<Shared>,
+}
+
+impl MemoryReader {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+fn at_once<'a, T: Send + 'a>(answer: Result<T, ReadFailed>) -> Reading<'a, T> {
+    Box::pin(ready(answer))
+}
+
+fn page(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+fn namespace_of(rows: &Snapshot, resource: &ResourceName) -> Result<NamespaceRow, ReadFailed> {
+    rows.namespace(&resource.namespace())
+        .cloned()
+        .ok_or_else(|| ReadFailed(format!("the namespace of {resource:?} has no row")))
+}
+
+fn whole(rows: &Snapshot, row: &ResourceRow, now: Timestamp) -> Result<ResourceRead, ReadFailed> {
+    let targets = rows
+        .targets()
+        .filter(|(address, _)| address.resource == row.resource)
+        .map(|(_, target)| target.clone())
+        .take(page(TARGETS_SHOWN))
+        .collect();
+    let lease = row.lease.and_then(|acquisition| rows.lease(&acquisition)).cloned();
+    Ok(ResourceRead {
+        resource: row.clone(),
+        targets,
+        lease,
+        namespace: namespace_of(rows, &row.resource)?,
+        now,
+    })
+}
+
+impl Reader for MemoryReader {
+    fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead> {
+        let world = self.shared.world();
+        at_once(Ok(DocumentRead {
+            namespace: world.rows.namespace(&address.resource.namespace()).cloned(),
+            resource: world.rows.resource(&address.resource).cloned(),
+            target: world.rows.target(&address).cloned(),
+            body: if with_body { world.bodies.get(&address).cloned() } else { None },
+        }))
+    }
+
+    fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        at_once(world.rows.resource(&resource).map(|row| whole(&world.rows, row, now)).transpose())
+    }
+
+    fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        let wanted = |row: &&ResourceRow| {
+            filter.namespace.as_ref().is_none_or(|name| row.resource.namespace() == *name)
+                && filter.prefix.as_ref().is_none_or(|prefix| row.resource.as_str().starts_with(prefix))
+                && filter.life.is_none_or(|life| row.life == life)
+                && filter.after.as_ref().is_none_or(|after| row.resource > *after)
+        };
+        let rows = world.rows.resources().filter(wanted).take(page(filter.limit));
+        at_once(rows.map(|row| whole(&world.rows, row, now)).collect())
+    }
+
+    fn operation(
+        &self,
+        resource: ResourceName,
+        operation_id: OperationId,
+        incarnation: Option<Incarnation>,
+    ) -> Reading<'_, Option<OperationRecord>> {
+        let world = self.shared.world();
+        let named = world.rows.operations().filter(|record| {
+            record.resource == resource
+                && record.operation_id == operation_id
+                && incarnation.is_none_or(|one| record.incarnation == one)
+        });
+        at_once(Ok(named.max_by_key(|record| record.incarnation).cloned()))
+    }
+
+    fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
+        let world = self.shared.world();
+        let key =
+            |record: &OperationRecord| (record.created_at, record.incarnation, record.operation_id.clone());
+        let mut found: Vec<OperationRecord> = world
+            .rows
+            .operations()
+            .filter(|record| record.resource == filter.resource)
+            .filter(|record| filter.state.is_none_or(|state| record.state == state))
+            .filter(|record| {
+                filter.after.as_ref().is_none_or(|place| {
+                    key(record) < (place.created_at, place.incarnation, place.operation_id.clone())
+                })
+            })
+            .cloned()
+            .collect();
+        found.sort_by_key(|record| Reverse(key(record)));
+        found.truncate(page(filter.limit));
+        at_once(Ok(found))
+    }
+
+    fn lease(&self, _bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        let Some(lease) = world.rows.lease(&acquisition).cloned() else { return at_once(Ok(None)) };
+        let Some(resource) = world.rows.resource(&lease.resource).cloned() else {
+            return at_once(Err(ReadFailed(format!("a lease of {:?} has no resource row", lease.resource))));
+        };
+        let namespace = namespace_of(&world.rows, &lease.resource);
+        at_once(namespace.map(|namespace| Some(LeaseRead { lease, resource, namespace, now })))
+    }
+
+    fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
+        at_once(Ok(self.shared.world().rows.namespaces().cloned().collect()))
+    }
+
+    fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
+        at_once(Ok(self.shared.world().ledger_seq))
+    }
+}

@@ -1,0 +1,172 @@
+//! The ledger: the only room that knows a database, and the facade behind which it stands.
+//!
+//! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
+//! So a client that hangs up cancels nothing, and group commit falls out of the shape.
+
+pub mod changeset;
+mod driver;
+pub mod engine;
+pub mod keys;
+pub mod memory;
+pub mod read;
+pub mod sqlite;
+mod time;
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::domain::namespaces::Namespaces;
+use crate::domain::operation::Effect;
+use crate::domain::position::PresentedToken;
+use crate::domain::resource::ResourceName;
+use crate::domain::seal::Keyring;
+use crate::limits;
+use crate::protocol::command::Claim;
+use crate::protocol::outcome::Receipt;
+use crate::protocol::{Command, Context, Outcome};
+
+use driver::{Driver, Job, Task};
+use engine::{Engine, Identity};
+use read::{ReadFailed, Reader, Reading};
+
+/// Why a command got no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unserved {
+    /// The queue is full. Nothing happened.
+    #[error("the queue is full")]
+    Overloaded,
+    /// The gateway is stopping. Nothing happened.
+    #[error("the gateway is stopping")]
+    Draining,
+    /// The database cannot be used; the effect says whether something may have happened.
+    #[error("the database is not available")]
+    Unavailable(Effect),
+    /// The rows contradict the rules. Nothing happened.
+    #[error("the rows contradict the rules")]
+    Inconsistent,
+}
+
+/// What is fixed for the life of the process.
+#[derive(Debug)]
+pub struct Setting {
+    /// The configured namespaces.
+    pub namespaces: Namespaces,
+    /// The keys that seal and verify.
+    pub keyring: Keyring,
+    /// What the database says of itself.
+    pub identity: Identity,
+    /// Renders the answer that is saved with an operation.
+    pub render: fn(&Receipt) -> Vec<u8>,
+}
+
+impl Setting {
+    /// What a decision needs beside the rows.
+    #[must_use]
+    pub const fn context(&self) -> Context<'_> {
+        Context {
+            namespaces: &self.namespaces,
+            keyring: &self.keyring,
+            database: self.identity.database,
+            render: self.render,
+        }
+    }
+}
+
+/// The facade. Clones share one queue; when the last one is gone the committer finishes and closes the database.
+#[derive(Clone)]
+pub struct Ledger {
+    queue: mpsc::Sender<Job>,
+    reader: Arc<dyn Reader>,
+    reads: Arc<Semaphore>,
+    setting: Arc<Setting>,
+}
+
+impl Ledger {
+    /// Starts the committer. The task ends once every clone of the ledger is gone and the queue is empty.
+    pub fn start<E: Engine>(engine: E, reader: Arc<dyn Reader>, setting: Setting) -> (Self, JoinHandle<()>) {
+        let setting = Arc::new(setting);
+        let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
+        let committer = tokio::spawn(Driver::new(engine, setting.clone()).run(receiver));
+        let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));
+        (Self { queue: sender, reader, reads, setting }, committer)
+    }
+
+    /// What is fixed for the life of the process.
+    #[must_use]
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// Submits a command and waits for its outcome, which is durable when it arrives. Dropping the future changes
+    /// nothing: the command is decided and committed all the same.
+    ///
+    /// # Errors
+    /// [`Unserved`] says whether anything may have happened.
+    pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
+        match self.send(Task::Command(Box::new(command))).await? {
+            Some(outcome) => Ok(outcome),
+            None => Err(Unserved::Inconsistent),
+        }
+    }
+
+    /// Shows that the committer can begin and end a transaction.
+    ///
+    /// # Errors
+    /// [`Unserved`] says what stands against it.
+    pub async fn probe(&self) -> Result<(), Unserved> {
+        self.send(Task::Probe).await.map(|_| ())
+    }
+
+    async fn send(&self, task: Task) -> Result<Option<Outcome>, Unserved> {
+        let (reply, answer) = oneshot::channel();
+        match self.queue.try_send(Job { task, reply }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => return Err(Unserved::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Unserved::Draining),
+        }
+        // The committer answers every job; one that is dropped unanswered went down with it, half done or not.
+        answer.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
+    }
+
+    /// Judges the seal of a presented token; the keys alone tell.
+    #[must_use]
+    pub fn claim(&self, resource: &ResourceName, token: &PresentedToken) -> Claim {
+        let setting = &self.setting;
+        let seal = token.seal.as_deref();
+        Claim {
+            position: token.position,
+            bare: token.bare,
+            seal: setting.keyring.judge(setting.identity.database, resource, token.position, seal),
+        }
+    }
+
+    /// Runs a read in a task of its own, so that a client that hangs up cancels nothing.
+    ///
+    /// # Errors
+    /// [`Unserved::Overloaded`] beyond the bound, [`Unserved::Unavailable`] when the database cannot be read.
+    pub async fn read<T, F>(&self, ask: F) -> Result<T, Unserved>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
+    {
+        let Ok(permit) = self.reads.clone().try_acquire_owned() else {
+            return Err(Unserved::Overloaded);
+        };
+        let reader = self.reader.clone();
+        let reading = tokio::spawn(async move {
+            let answer = ask(reader.as_ref()).await;
+            drop(permit);
+            answer
+        });
+        match reading.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(ReadFailed(reason))) => {
+                tracing::error!(reason, "a read failed");
+                Err(Unserved::Unavailable(Effect::None))
+            }
+            Err(_) => Err(Unserved::Unavailable(Effect::None)),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Reads: what can be asked of the committed state. They run beside the writer, each from one consistent view.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::domain::counter::{Incarnation, LedgerSeq};
+use crate::domain::lease::AcquisitionHash;
+use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::time::Timestamp;
+use crate::protocol::rows::{LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
+
+/// A read under way.
+pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
+
+/// The database could not be read, or holds what this version cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the database cannot be read: {0}")]
+pub struct ReadFailed(pub String);
+
+/// A target as it stands, with its resource.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DocumentRead {
+    /// The namespace, where it was ever used.
+    pub namespace: Option<NamespaceRow>,
+    /// The resource, where it was ever heard of.
+    pub resource: Option<ResourceRow>,
+    /// The target, where it has content.
+    pub target: Option<TargetRow>,
+    /// The content, where it was asked for.
+    pub body: Option<Bytes>,
+}
+
+/// Everything about one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceRead {
+    /// The resource.
+    pub resource: ResourceRow,
+    /// Its targets, in order of name, at most [`crate::limits::TARGETS_SHOWN`].
+    pub targets: Vec<TargetRow>,
+    /// Its newest lease.
+    pub lease: Option<LeaseRow>,
+    /// Its namespace.
+    pub namespace: NamespaceRow,
+    /// The time of the view.
+    pub now: Timestamp,
+}
+
+/// Which resources to list, in order of name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResourceFilter {
+    /// Only of this namespace.
+    pub namespace: Option<Namespace>,
+    /// Only names that begin so (the full name, namespace included).
+    pub prefix: Option<String>,
+    /// Only of this life.
+    pub life: Option<Life>,
+    /// Only names after this one.
+    pub after: Option<ResourceName>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A place in a resource's list of operations, which runs from the newest to the oldest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationPlace {
+    /// When the last one seen was recorded.
+    pub created_at: Timestamp,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Its id.
+    pub operation_id: OperationId,
+}
+
+/// Which operations to list: newest first by time of recording, incarnation and id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationFilter {
+    /// Of this resource.
+    pub resource: ResourceName,
+    /// Only in this state.
+    pub state: Option<OperationState>,
+    /// Only those after this place.
+    pub after: Option<OperationPlace>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A lease with its resource and namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRead {
+    /// The lease.
+    pub lease: LeaseRow,
+    /// Its resource.
+    pub resource: ResourceRow,
+    /// Its namespace.
+    pub namespace: NamespaceRow,
+    /// The time of the view.
+    pub now: Timestamp,
+}
+
+/// The committed state, for reading. Methods take what they need by value, so that a task of its own can run them.
+pub trait Reader: Send + Sync + 'static {
+    /// A target, with its bytes when `with_body`.
+    fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead>;
+
+    /// One resource; none when it was never heard of.
+    fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>>;
+
+    /// Resources in order of name.
+    fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>>;
+
+    /// One operation: of the incarnation named, else of the newest one that has it.
+    fn operation(
+        &self,
+        resource: ResourceName,
+        operation_id: OperationId,
+        incarnation: Option<Incarnation>,
+    ) -> Reading<'_, Option<OperationRecord>>;
+
+    /// Operations of a resource, newest first.
+    fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>>;
+
+    /// One lease; none when there is none of that id.
+    fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>>;
+
+    /// The namespaces that were ever used, in order.
+    fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>>;
+
+    /// How far the database has come.
+    fn ledger_seq(&self) -> Reading<'_, LedgerSeq>;
+}

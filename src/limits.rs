@@ -1,0 +1,164 @@
+//! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
+
+use std::time::Duration;
+
+/// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with
+/// 503 and Retry-After than with a longer queue.
+pub const QUEUE_COMMANDS: usize = 1_024;
+
+/// Commands decided and committed together. More members of a batch stop paying once the flush is shared by a few
+/// hundred (`performance.md` section 1).
+pub const BATCH_COMMANDS: usize = 256;
+
+/// Content of one batch, in bytes: bounds the transaction and the memory that it holds twice.
+pub const BATCH_BODY_BYTES: usize = 16 * 1_048_576;
+
+/// How often one batch is decided anew from a fresh snapshot when the database reports a conflict.
+pub const COMMIT_ATTEMPTS: u32 = 5;
+
+/// Reads that may run or wait at once; beyond it 503.
+pub const READS_IN_FLIGHT: usize = 512;
+
+/// Connections that read the embedded database beside the one that writes.
+pub const SQLITE_READERS: u32 = 4;
+
+/// How long a statement of the embedded database waits for a lock that somebody else holds (a backup, a person with a
+/// shell). The gateway's own connections never hold one against each other for longer than a commit.
+pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a read waits for one of the reading connections before it is given up.
+pub const SQLITE_READ_WAIT: Duration = Duration::from_secs(10);
+
+/// Rows of one statement of the embedded database: a statement costs a hop to the thread of its connection, which 64
+/// rows share well; the text of a larger one, kept ready per connection, costs more memory than it saves time.
+pub const SQLITE_STATEMENT_ROWS: usize = 64;
+
+/// Content of one statement, in bytes; it is held twice while the statement runs. One larger body goes alone.
+pub const SQLITE_STATEMENT_BODY_BYTES: usize = 4 * 1_048_576;
+
+/// Content up to which a statement is kept ready for the next batch, in bytes: it keeps its last values with it.
+pub const SQLITE_KEPT_STATEMENT_BYTES: usize = 64 * 1_024;
+
+/// Pages of the write-ahead log that wait for a checkpoint before one is made (SQLite's own default).
+pub const SQLITE_CHECKPOINT_PAGES: i64 = 1_000;
+
+/// How long a checkpoint waits after a commit, so that one serves many.
+pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Pages of the write-ahead log (64 MiB) beyond which the writer makes a checkpoint itself: under load without a pause
+/// the one in the background is never quite done, and the log would grow for ever.
+pub const SQLITE_WAL_PAGES: i64 = 16_384;
+
+/// Page cache of the writing connection, in KiB.
+pub const SQLITE_CACHE_KIB: u32 = 16_384;
+
+/// Items of one page of a list, at most.
+pub const PAGE_ITEMS: u32 = 100;
+
+/// Rows looked at for one page when a filter has to be computed: a page that finds little ends early with a cursor.
+pub const PAGE_SCAN_ROWS: u32 = 1_000;
+
+/// Targets shown with one resource.
+pub const TARGETS_SHOWN: u32 = 100;
+
+/// Largest body that a configuration may allow, in bytes: bodies are held in memory until they are committed.
+pub const MAX_BODY_BYTES: u64 = 64 * 1_048_576;
+
+/// Bodies held in memory at once, in KiB, over all requests.
+pub const BODIES_IN_FLIGHT_KIB: usize = 256 * 1_024;
+
+/// Largest JSON request on the control plane except `/v1/writes`, in bytes.
+pub const CONTROL_BODY_BYTES: usize = 64 * 1_024;
+
+/// Headers of one request, names and values together, in bytes.
+pub const HEADER_BYTES: usize = 16 * 1_024;
+
+/// Header fields of one request.
+pub const HEADER_FIELDS: usize = 100;
+
+/// Longest reason, in bytes.
+pub const REASON_BYTES: usize = 1_024;
+
+/// Connections at once; further ones wait to be accepted.
+pub const CONNECTIONS: usize = 4_096;
+
+/// How long a client may take to send its headers.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send its body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long `/readyz` waits for the committer before it says that it is not ready.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a graceful stop waits for requests that are under way.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// What a caller is told to wait when the gateway is overloaded, draining or without its database.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Largest configuration file, in bytes: thousands of namespaces fit; a file given by mistake does not.
+pub const CONFIG_BYTES: u64 = 1_048_576;
+
+/// Mistakes of a configuration that are listed; the number of the others is told.
+pub const MISTAKES_SHOWN: usize = 100;
+
+/// How often a configuration is read again without its broken lines, so that the mistakes behind them are told too.
+pub const SYNTAX_PASSES: usize = 20;
+
+/// Shortest ttl that a namespace may be configured with, in milliseconds.
+pub const TTL_MS_LEAST: u64 = 1;
+
+/// Longest ttl that a namespace may be configured with, in milliseconds: one day. A lease that nobody can outlive
+/// keeps a dead owner's work from being taken over.
+pub const TTL_MS_GREATEST: u64 = 86_400_000;
+
+/// Largest scope of a namespace: more segments than that do not fit into the longest name in practice.
+pub const SCOPE_GREATEST: u16 = 64;
+
+/// How long a client command waits for a connection.
+pub const CLIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client command waits for a whole answer: above the gateway's own [`BODY_TIMEOUT`].
+pub const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Largest JSON answer that a client command reads, in bytes: a full page of the longest names stays below it.
+pub const CLIENT_ANSWER_BYTES: usize = 8 * 1_048_576;
+
+/// Ports that `demo` tries for its gateway: another process may take a free port between the look and the bind.
+pub const DEMO_STARTS: u32 = 3;
+
+/// How long one step of `demo` may take on a busy machine before it counts as failed.
+pub const DEMO_STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two looks of `demo` at something that is about to change.
+pub const DEMO_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest line that `demo` reads from one of its workers, in bytes.
+pub const DEMO_LINE_BYTES: u64 = 65_536;
+
+/// How much of its gateway's log `demo` shows when the gateway does not start, in bytes.
+pub const DEMO_LOG_BYTES: usize = 4_096;
+
+/// What a caller is told to wait when a person has to act first: often enough to notice, too seldom to be a burden.
+pub const RETRY_AFTER_A_PERSON: Duration = Duration::from_secs(30);
+
+/// The least that a caller is told to wait for a lease that somebody holds.
+pub const RETRY_LEASE_LEAST: Duration = Duration::from_millis(50);
+
+/// How much of a body is still read and thrown away after an early refusal, in bytes: so that a client that is still
+/// sending gets to read the answer, and not a reset.
+pub const LINGER_BYTES: usize = 4 * 1_048_576;
+
+/// How long a body is still read after an early refusal.
+pub const LINGER_TIME: Duration = Duration::from_secs(5);
+
+/// From so many bytes on a body is hashed or parsed on a thread of its own: the tasks of the others go on meanwhile.
+pub const OFFLOAD_BYTES: usize = 512 * 1_024;
+
+/// The longest that `Prefer: wait` can ask for, in seconds.
+pub const WAIT_SECONDS: u64 = 30;
+
+/// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
+/// length in memory.
+pub const JSON_VALUES: usize = 8_192;

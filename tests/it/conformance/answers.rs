@@ -1,0 +1,225 @@
+//! When a caller is answered, and what is said when the database does not play along.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use fencegate::domain::operation::Effect;
+use fencegate::domain::time::Timestamp;
+use fencegate::ledger::changeset::ChangeSet;
+use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use fencegate::ledger::memory::{self, MemoryEngine};
+use fencegate::ledger::{Ledger, Setting, Unserved};
+use fencegate::limits::QUEUE_COMMANDS;
+use fencegate::protocol::Wanted;
+use fencegate::protocol::outcome::Outcome;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::support::clock::ManualClock;
+use crate::support::commands::{Draft, acquire, granted, refused, written};
+use crate::support::engines::{DATABASE, keyring, namespaces};
+
+const WORK: u8 = 0;
+const LOSE_THE_OUTCOME: u8 = 1;
+const FAIL: u8 = 2;
+const CONFLICT_ONCE: u8 = 3;
+const REJECT_THE_BODY_BAD: u8 = 4;
+
+/// The memory engine behind a gate: each commit waits for a permit, and can be told to go wrong.
+struct Gated {
+    inner: MemoryEngine,
+    gate: Arc<Semaphore>,
+    fault: Arc<AtomicU8>,
+}
+
+impl Engine for Gated {
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        self.inner.load(wanted).await
+    }
+
+    async fn apply(&mut self, changes: &ChangeSet, now: Timestamp) -> Result<(), EngineError> {
+        let bad = changes.operations.iter().any(|record| record.operation_id.as_str() == "bad");
+        if self.fault.load(Ordering::SeqCst) == REJECT_THE_BODY_BAD && bad {
+            return Err(EngineError::Inconsistent("a predicate disagreed".to_owned()));
+        }
+        self.inner.apply(changes, now).await
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        self.gate.acquire().await.unwrap().forget();
+        match self.fault.load(Ordering::SeqCst) {
+            LOSE_THE_OUTCOME => {
+                self.inner.commit().await;
+                CommitOutcome::Unknown("the connection broke".to_owned())
+            }
+            FAIL => {
+                self.inner.rollback().await;
+                CommitOutcome::Failed("the disk is full".to_owned())
+            }
+            CONFLICT_ONCE => {
+                self.fault.store(WORK, Ordering::SeqCst);
+                self.inner.rollback().await;
+                CommitOutcome::Conflict("somebody else was first".to_owned())
+            }
+            _ => self.inner.commit().await,
+        }
+    }
+
+    async fn rollback(&mut self) {
+        self.inner.rollback().await;
+    }
+
+    async fn close(self) {}
+}
+
+struct Bench {
+    ledger: Ledger,
+    gate: Arc<Semaphore>,
+    fault: Arc<AtomicU8>,
+    committer: JoinHandle<()>,
+}
+
+fn bench(permits: usize) -> Bench {
+    let (inner, reader, identity) = memory::open(DATABASE, Arc::new(ManualClock::new()));
+    let (gate, fault) = (Arc::new(Semaphore::new(permits)), Arc::new(AtomicU8::new(WORK)));
+    let engine = Gated { inner, gate: gate.clone(), fault: fault.clone() };
+    let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new() };
+    let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting);
+    Bench { ledger, gate, fault, committer }
+}
+
+/// An answer before the commit would acknowledge what a crash can still take away.
+#[tokio::test]
+async fn nobody_is_answered_before_the_commit() {
+    let bench = bench(0);
+    let ledger = bench.ledger.clone();
+    let mut answer = tokio::spawn(async move { granted(&ledger, acquire("single/a", "alice", 1)).await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!answer.is_finished(), "it was answered while the commit was still under way");
+    assert!(futures_util::future::poll_immediate(&mut answer).await.is_none());
+    bench.gate.add_permits(1);
+    assert_eq!(answer.await.unwrap().view.lease.position.token.get(), 1);
+}
+
+/// A client that hangs up cancels nothing: its command is decided and committed all the same.
+#[tokio::test]
+async fn a_client_that_hangs_up_cancels_nothing() {
+    let bench = bench(0);
+    let ledger = bench.ledger.clone();
+    let caller = tokio::spawn(async move { ledger.submit(acquire("single/a", "alice", 1)).await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    bench.gate.add_permits(2);
+    let again = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    assert!(again.repeated, "the first delivery was lost with its client");
+}
+
+/// A queue without a bound is a memory leak with a delay: full means 503, at once, and nothing happened.
+#[tokio::test]
+async fn a_full_queue_refuses_at_once() {
+    let bench = bench(0);
+    let mut waiting = Vec::new();
+    for request in 0..u128::try_from(QUEUE_COMMANDS * 2).unwrap() {
+        let ledger = bench.ledger.clone();
+        waiting.push(tokio::spawn(async move {
+            ledger.submit(acquire(&format!("single/{request}"), "w", request + 1)).await
+        }));
+        tokio::task::yield_now().await;
+    }
+    let refused = bench.ledger.submit(acquire("single/late", "w", 9)).await;
+    assert_eq!(refused.unwrap_err(), Unserved::Overloaded);
+    bench.gate.add_permits(QUEUE_COMMANDS * 2);
+    let (mut granted, mut overloaded) = (0, 0);
+    for task in waiting {
+        match task.await.unwrap() {
+            Ok(Outcome::Granted(_)) => granted += 1,
+            Err(Unserved::Overloaded) => overloaded += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(granted >= QUEUE_COMMANDS, "{granted}");
+    assert_eq!(granted + overloaded, QUEUE_COMMANDS * 2);
+}
+
+/// When nobody can know, "unknown" is said; the retry finds the truth.
+#[tokio::test]
+async fn a_lost_commit_outcome_is_unknown_and_the_retry_finds_it() {
+    let bench = bench(64);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    bench.fault.store(LOSE_THE_OUTCOME, Ordering::SeqCst);
+    let lost = bench.ledger.submit(draft.command(&bench.ledger)).await;
+    assert_eq!(lost.unwrap_err(), Unserved::Unavailable(Effect::Unknown));
+    bench.fault.store(WORK, Ordering::SeqCst);
+    assert!(written(&bench.ledger, &draft).await.replayed);
+}
+
+/// A commit that definitely failed had no effect, and says so; nothing of it is visible afterwards.
+#[tokio::test]
+async fn a_failed_commit_has_no_effect() {
+    let bench = bench(64);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    bench.fault.store(FAIL, Ordering::SeqCst);
+    let failed = bench.ledger.submit(draft.command(&bench.ledger)).await;
+    assert_eq!(failed.unwrap_err(), Unserved::Unavailable(Effect::None));
+    bench.fault.store(WORK, Ordering::SeqCst);
+    assert!(!written(&bench.ledger, &draft).await.replayed);
+}
+
+/// A conflict is decided anew from a fresh snapshot, and the caller never learns of it.
+#[tokio::test]
+async fn a_conflict_is_decided_anew() {
+    let bench = bench(64);
+    bench.fault.store(CONFLICT_ONCE, Ordering::SeqCst);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    assert_eq!(grant.view.lease.position.token.get(), 1);
+}
+
+/// One bad request must not fail the batch that it stands in.
+#[tokio::test]
+async fn a_request_that_contradicts_the_rows_stops_alone() {
+    let bench = bench(0);
+    bench.gate.add_permits(2);
+    let a = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let b = granted(&bench.ledger, acquire("single/b", "bob", 2)).await;
+    bench.fault.store(REJECT_THE_BODY_BAD, Ordering::SeqCst);
+    let (ledger, other) = (bench.ledger.clone(), bench.ledger.clone());
+    let good = Draft::put("single/a", &a.fencing_token.0, "good", "body");
+    let bad = Draft::put("single/b", &b.fencing_token.0, "bad", "body");
+    let (good, bad) = tokio::join!(ledger.submit(good.command(&ledger)), async {
+        bench.gate.add_permits(8);
+        other.submit(bad.command(&other)).await
+    });
+    assert!(matches!(good, Ok(Outcome::Written(_))), "{good:?}");
+    assert_eq!(bad.unwrap_err(), Unserved::Inconsistent);
+}
+
+/// A stopping gateway answers everything that it took, and takes nothing more.
+#[tokio::test]
+async fn a_stop_answers_everything_that_was_taken() {
+    let bench = bench(0);
+    let ledger = bench.ledger.clone();
+    let taken = tokio::spawn(async move { ledger.submit(acquire("single/a", "alice", 1)).await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(bench.ledger);
+    bench.gate.add_permits(1);
+    assert!(matches!(taken.await.unwrap(), Ok(Outcome::Granted(_))));
+    bench.committer.await.unwrap();
+}
+
+/// A refusal is an answer about rows that are durable already; it needs no commit of its own.
+#[tokio::test]
+async fn a_refusal_costs_no_commit() {
+    let bench = bench(1);
+    granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    refused(&bench.ledger, acquire("single/a", "bob", 2)).await;
+    assert_eq!(bench.gate.available_permits(), 0);
+}

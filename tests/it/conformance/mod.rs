@@ -1,0 +1,6 @@
+//! One suite, every engine.
+
+mod answers;
+mod histories;
+mod races;
+mod restart;

@@ -1,0 +1,15 @@
+//! The door, request by request, over rows in memory: every call and code, every header, every grammar.
+
+mod batches;
+mod codes;
+mod contract;
+mod documents;
+mod grammar;
+mod house;
+mod leases;
+mod lists;
+mod loads;
+mod rows;
+mod scripted;
+mod system;
+mod writing;

@@ -1,0 +1,139 @@
+//! A database that does what a test says: commits that fail or are not known, reads that fail, and standstills.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fencegate::domain::counter::{Incarnation, LedgerSeq};
+use fencegate::domain::lease::AcquisitionHash;
+use fencegate::domain::operation::OperationId;
+use fencegate::domain::resource::{Address, Bucket, ResourceName};
+use fencegate::domain::time::Timestamp;
+use fencegate::ledger::changeset::ChangeSet;
+use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
+use fencegate::ledger::read::{
+    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+};
+use fencegate::protocol::Wanted;
+use fencegate::protocol::rows::{NamespaceRow, OperationRecord};
+
+/// What goes wrong from now on.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    /// The outcome of every commit; none means that commits work.
+    pub(super) commits: Mutex<Option<CommitOutcome>>,
+    /// Every read fails.
+    pub(super) reads_fail: AtomicBool,
+    /// Neither reads nor loads come back.
+    pub(super) stands_still: AtomicBool,
+}
+
+impl Script {
+    pub(super) fn commit_with(&self, outcome: CommitOutcome) {
+        *self.commits.lock().unwrap() = Some(outcome);
+    }
+}
+
+pub(super) struct ScriptedEngine {
+    inner: MemoryEngine,
+    script: Arc<Script>,
+}
+
+impl ScriptedEngine {
+    pub(super) fn new(inner: MemoryEngine, script: Arc<Script>) -> Self {
+        Self { inner, script }
+    }
+}
+
+impl Engine for ScriptedEngine {
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        if self.script.stands_still.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        self.inner.load(wanted).await
+    }
+
+    async fn apply(&mut self, changes: &ChangeSet, now: Timestamp) -> Result<(), EngineError> {
+        self.inner.apply(changes, now).await
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        let scripted = self.script.commits.lock().unwrap().clone();
+        match scripted {
+            Some(outcome) => {
+                self.inner.rollback().await;
+                outcome
+            }
+            None => self.inner.commit().await,
+        }
+    }
+
+    async fn rollback(&mut self) {
+        self.inner.rollback().await;
+    }
+
+    async fn close(self) {
+        self.inner.close().await;
+    }
+}
+
+pub(super) struct ScriptedReader {
+    inner: MemoryReader,
+    script: Arc<Script>,
+}
+
+impl ScriptedReader {
+    pub(super) fn new(inner: MemoryReader, script: Arc<Script>) -> Self {
+        Self { inner, script }
+    }
+
+    fn scripted<'a, T: Send + 'a>(&'a self, reading: Reading<'a, T>) -> Reading<'a, T> {
+        if self.script.stands_still.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        if self.script.reads_fail.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(ReadFailed("a scripted failure".to_owned()))));
+        }
+        reading
+    }
+}
+
+impl Reader for ScriptedReader {
+    fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead> {
+        self.scripted(self.inner.document(address, with_body))
+    }
+
+    fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
+        self.scripted(self.inner.resource(resource))
+    }
+
+    fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
+        self.scripted(self.inner.resources(filter))
+    }
+
+    fn operation(
+        &self,
+        resource: ResourceName,
+        operation_id: OperationId,
+        incarnation: Option<Incarnation>,
+    ) -> Reading<'_, Option<OperationRecord>> {
+        self.scripted(self.inner.operation(resource, operation_id, incarnation))
+    }
+
+    fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
+        self.scripted(self.inner.operations(filter))
+    }
+
+    fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
+        self.scripted(self.inner.lease(bucket, acquisition))
+    }
+
+    fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
+        self.scripted(self.inner.namespaces())
+    }
+
+    fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
+        self.scripted(self.inner.ledger_seq())
+    }
+}

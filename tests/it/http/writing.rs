@@ -1,0 +1,194 @@
+//! Every refusal of a write, by each method and as a member of a batch.
+
+use serde_json::{Value, json};
+
+use super::codes::{Seen, note};
+use super::house::{Ask, House, Owned, ask, write};
+use super::rows::{sealed, troubled};
+
+/// A write that is refused: what it addresses, with which token and further headers, and as what.
+struct Case {
+    name: &'static str,
+    token: String,
+    headers: &'static [(&'static str, &'static str)],
+    code: &'static str,
+    status: u16,
+}
+
+/// A house in which something stands against everything, with the tokens of its owners.
+async fn house() -> (House, Vec<Case>) {
+    let house = House::over(troubled()).await;
+    let bound = house.acquire("bound/a").await;
+    house.clock.advance(30_000);
+    let ledger = house.acquire("ledger/a").await;
+    let first = write("PUT", "ledger/a", &ledger.token, "first").body("x").with("fencing-sequence", "1");
+    house.call(first).await.expect(201);
+    let drafts = house.acquire("drafts/a").await;
+    house.put("drafts/a", &drafts.token, "first", "x").await.expect(201);
+    let spent = house.acquire("pages/spent").await;
+    house.put("pages/spent", &spent.token, "first", "x").await.expect(201);
+    let deleted = house.acquire("pages/deleted").await;
+    house.put("pages/deleted", &deleted.token, "first", "x").await.expect(201);
+    house.clock.advance(30_000);
+    let deleted = house.acquire("pages/deleted").await;
+    house.call(write("DELETE", "pages/deleted", &deleted.token, "last")).await.expect(200);
+    let fresh = house.acquire("pages/fresh").await;
+    let cases = cases(&bound, &ledger, &drafts, &spent, &deleted, &fresh);
+    (house, cases)
+}
+
+fn cases(
+    bound: &Owned,
+    ledger: &Owned,
+    drafts: &Owned,
+    spent: &Owned,
+    deleted: &Owned,
+    fresh: &Owned,
+) -> Vec<Case> {
+    let case = |name, token: &str, headers, code, status| Case {
+        name,
+        token: token.to_owned(),
+        headers,
+        code,
+        status,
+    };
+    let own = |name: &'static str, token: u64, code, status| Case {
+        name,
+        token: sealed(name, token),
+        headers: &[],
+        code,
+        status,
+    };
+    vec![
+        case("pages//a", "1", &[], "invalid_resource", 400),
+        case("pages/a", "01", &[], "invalid_token", 400),
+        case("pages/a", "1", &[("idempotency-key", "a b")], "invalid_operation_id", 400),
+        case("ledger/a", "1", &[("fencing-sequence", "01")], "invalid_sequence", 400),
+        case("pages/a", "1", &[], "token_not_yours", 403),
+        case("elected/a", "7", &[], "advance_forbidden", 403),
+        case("nobody/a", "1", &[], "unknown_namespace", 404),
+        case("ledger/a", &ledger.token, &[("fencing-sequence", "3")], "sequence_gap", 409),
+        own("pages/cancelled", 5, "cancelled", 409),
+        case("jobs/a", "3.1", &[], "epoch_ahead", 409),
+        case("jobs/a", "1000", &[], "token_jump", 409),
+        case("pages/deleted", &deleted.token, &[], "deleted", 410),
+        case("pages/spent", &spent.token, &[("fencing-incarnation", "7")], "incarnation_gone", 410),
+        own("pages/pruned", 4, "operation_expired", 410),
+        own("pages/busy", 4, "stale_token", 412),
+        case("bound/a", &bound.token, &[], "lease_expired", 412),
+        case("pages/spent", &spent.token, &[], "generation_spent", 412),
+        case("ledger/a", &ledger.token, &[("fencing-sequence", "1")], "sequence_regressed", 412),
+        case("pages/fresh", &fresh.token, &[("if-match", "\"1.1\"")], "precondition_failed", 412),
+        case("pages/fresh", "", &[], "token_required", 428),
+        case("pages/fresh", &fresh.token, &[("idempotency-key", "")], "operation_id_required", 428),
+        case("ledger/a", &ledger.token, &[], "sequence_required", 428),
+        case("drafts/a", &drafts.token, &[], "precondition_required", 428),
+        own("pages/busy", 9, "issuer_behind", 503),
+    ]
+}
+
+/// The case as a request of its own; an empty token or id is left out.
+fn request(method: &str, case: &Case) -> Ask {
+    let given = |name: &str| case.headers.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+    let mut ask = ask(method, &format!("/fenced/{}", case.name));
+    if !case.token.is_empty() {
+        ask = ask.with("fencing-token", &case.token);
+    }
+    match given("idempotency-key") {
+        Some("") => {}
+        Some(id) => ask = ask.with("idempotency-key", id),
+        None => ask = ask.with("idempotency-key", "new"),
+    }
+    let others = case.headers.iter().filter(|(name, _)| *name != "idempotency-key");
+    ask = others.fold(ask, |ask, (name, value)| ask.with(name, value));
+    if method == "DELETE" { ask } else { ask.body("x").with("content-type", "text/plain") }
+}
+
+/// The same request as the member of a batch.
+fn member(method: &str, request: &Ask) -> Value {
+    let mut member = json!({"method": method, "resource": request.path.trim_start_matches("/fenced/")});
+    for (name, value) in &request.headers {
+        let field = match name.as_str() {
+            "idempotency-key" => "operation_id".to_owned(),
+            "fencing-token" => "fencing_token".to_owned(),
+            other => other.trim_start_matches("fencing-").replace('-', "_"),
+        };
+        member[field] = json!(value);
+    }
+    member["body"] = request.body.as_ref().map_or(Value::Null, |body| json!(String::from_utf8_lossy(body)));
+    member
+}
+
+fn batch(member: &Value) -> Ask {
+    ask("POST", "/v1/writes").json(&json!({"writes": [member]}))
+}
+
+/// Sends each case by each method and as a member, and notes what it sees.
+pub(super) async fn refused(seen: &mut Seen) {
+    let (house, cases) = house().await;
+    for method in ["PUT", "POST", "DELETE"] {
+        for case in &cases {
+            let alone = request(method, case);
+            for ask in [alone.clone(), batch(&member(method, &alone))] {
+                let answer = house.call(ask.clone()).await;
+                assert_eq!(
+                    (answer.status, answer.code().as_str()),
+                    (case.status, case.code),
+                    "{method} {ask:?}: {}",
+                    answer.text()
+                );
+                note(seen, &ask, &answer);
+            }
+        }
+        for (id, code, status) in
+            [("busy", "operation_in_progress", 409), ("doubt", "outcome_uncertain", 504)]
+        {
+            let case =
+                Case { name: "pages/busy", token: sealed("pages/busy", 5), headers: &[], code, status };
+            let id = format!("{id}-{method}");
+            let alone = request(method, &case).without("idempotency-key").with("idempotency-key", &id);
+            for ask in [alone.clone(), batch(&member(method, &alone))] {
+                let answer = house.call(ask.clone()).await;
+                answer.refused(status, code);
+                let link = format!("/v1/operations/{id}?resource=pages%2Fbusy");
+                assert_eq!(answer.header("location"), Some(link.as_str()));
+                note(seen, &ask, &answer);
+            }
+            let other = alone.with("if-none-match", "*");
+            for ask in [other.clone(), batch(&member(method, &other))] {
+                let answer = house.call(ask.clone()).await;
+                answer.refused(422, "operation_mismatch");
+                note(seen, &ask, &answer);
+            }
+        }
+    }
+    others(seen, &house).await;
+    // Nothing of it happened: what was free is free, and what stood stands.
+    house.get("/fenced/pages/fresh").await.refused(404, "not_found");
+    assert_eq!(house.get("/v1/resources/ledger/a").await.expect(200)["commit"], "1");
+}
+
+/// What not all methods can be refused with.
+async fn others(seen: &mut Seen, house: &House) {
+    let fresh = house.acquire("pages/absent").await;
+    let absent = write("DELETE", "pages/absent", &fresh.token, "none");
+    let mut large =
+        json!({"method": "PUT", "resource": "small/a", "fencing_token": "1", "operation_id": "o"});
+    large["body"] = json!("x".repeat(17));
+    let asks = [
+        write("PUT", "small/a", "1", "one").body(&"x".repeat(17)),
+        write("POST", "small/a", "1", "one").body(&"x".repeat(17)),
+        write("DELETE", "small/a", "1", "one").body("x"),
+        ask("GET", "/fenced/pages/deleted"),
+        ask("GET", "/fenced/pages/spent").with("if-match", "\"9.9\""),
+        batch(&member("DELETE", &absent)),
+        batch(&large),
+        absent,
+        // The rows contradict each other: the request stops, and nothing happened.
+        write("PUT", "bound/broken", &sealed("bound/broken", 5), "one").body("x"),
+    ];
+    for ask in asks {
+        let answer = house.call(ask.clone()).await;
+        note(seen, &ask, &answer);
+    }
+}

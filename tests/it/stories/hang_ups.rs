@@ -1,0 +1,80 @@
+//! Clients that hang up at every kind of moment: what they sent whole is decided once, what they did not never was.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use serde_json::json;
+
+use crate::support::client::Client;
+use crate::support::gateway::Process;
+
+/// Hang-ups over the whole test.
+const ROUNDS: usize = 2_000;
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// Sends the first `cut` bytes of a request, reads at most `read` bytes of the answer, and is gone.
+fn hang_up(address: &str, request: &[u8], cut: usize, read: usize) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // The gateway may have refused half a request already; that is part of the game.
+    drop(stream.write_all(&request[..cut]));
+    if read > 0 {
+        let mut answer = vec![0; read];
+        drop(stream.read(&mut answer));
+    }
+    drop(stream.shutdown(Shutdown::Both));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_neither_loses_nor_doubles_a_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[namespaces.jobs]\npolicy = \"ordered\"\ngapless = true\n";
+    std::fs::write(folder.path().join("fencegate.toml"), config).unwrap();
+    let process = Process::start(folder.path());
+    let client = process.client();
+    let lease =
+        client.post("/v1/leases", &json!({"resource": "jobs/a", "ttl_ms": 3_600_000})).await.expect(201);
+    let token = lease["fencing_token"].as_str().unwrap();
+    let address = process.base.trim_start_matches("http://").to_owned();
+    let mut dice = Dice(42);
+    for sequence in 1..=ROUNDS {
+        let body = format!("body of {sequence}");
+        let request = format!(
+            "PUT /fenced/jobs/a HTTP/1.1\r\nhost: x\r\nfencing-token: {token}\r\nidempotency-key: op-{sequence}\r\n\
+             fencing-sequence: {sequence}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // Half of them send all of it and leave before, in the middle of or after the answer; the others leave at some
+        // byte of the request.
+        let whole = dice.below(2) == 0;
+        let cut = if whole { request.len() } else { 1 + dice.below(request.len() - 1) };
+        hang_up(&address, request.as_bytes(), cut, if whole { dice.below(600) } else { 0 });
+        settle(&client, token, sequence, &body).await;
+    }
+    let resource = client.get("/v1/resources/jobs/a").await.expect(200);
+    assert_eq!(resource["commit"], ROUNDS.to_string(), "a write was lost or doubled");
+    drop(client);
+    process.kill();
+    // A second process reads all of it.
+    let process = Process::start(folder.path());
+    let read = process.client().get("/fenced/jobs/a").await;
+    assert_eq!(read.text(), format!("body of {ROUNDS}"));
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// The caller comes back with the same operation: it is applied now, or it was, and one of the two is said.
+async fn settle(client: &Client, token: &str, sequence: usize, body: &str) {
+    let sequence_text = sequence.to_string();
+    let answer = client
+        .put("jobs/a", token, &format!("op-{sequence}"), body, &[("fencing-sequence", &sequence_text)])
+        .await;
+    let receipt = if sequence == 1 { answer.expect(201) } else { answer.expect(200) };
+    assert_eq!(receipt["commit"], sequence_text);
+}

@@ -1,0 +1,149 @@
+//! Whole gateways: one in this process under a clock moved by hand, and real processes that can be killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use fencegate::app::{Surroundings, run};
+use fencegate::config::{Config, Database, KeySource};
+use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::client::Client;
+use super::clock::{CountingEntropy, ManualClock};
+
+/// A gateway of this process, started as in production.
+pub(crate) struct Gateway {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<ManualClock>,
+    namespaces: Namespaces,
+    folder: Arc<TempDir>,
+    entropy: Arc<CountingEntropy>,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Gateway {
+    /// With the default rules for every namespace.
+    pub(crate) async fn start() -> Self {
+        Self::with(Namespaces::default()).await
+    }
+
+    /// With these namespaces.
+    pub(crate) async fn with(namespaces: Namespaces) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        Self::over(namespaces, folder, Arc::new(ManualClock::new()), Arc::default()).await
+    }
+
+    async fn over(
+        namespaces: Namespaces,
+        folder: Arc<TempDir>,
+        clock: Arc<ManualClock>,
+        entropy: Arc<CountingEntropy>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = Config {
+            listen: address,
+            database: Database::Sqlite(folder.path().join("fencegate.db")),
+            seal_key: KeySource::File(folder.path().join("fencegate.key")),
+            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            namespaces: namespaces.clone(),
+        };
+        let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone() };
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
+        let client = Client::to(format!("http://{address}"));
+        Self { client, clock, namespaces, folder, entropy, shutdown, task }
+    }
+
+    /// Stops in good order.
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        drop(self.client);
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Stops and starts again over the same database, with a client of its own.
+    pub(crate) async fn restart(self) -> Self {
+        let (namespaces, folder, clock) = (self.namespaces.clone(), self.folder.clone(), self.clock.clone());
+        let entropy = self.entropy.clone();
+        self.stop().await;
+        Self::over(namespaces, folder, clock, entropy).await
+    }
+}
+
+/// A gateway in a process of its own, ended by its process id.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) base: String,
+}
+
+impl Process {
+    /// Starts `fencegate serve` in a folder and waits until it listens.
+    pub(crate) fn start(folder: &Path) -> Self {
+        let mut child = command(folder)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let base = loop {
+            let line = lines.next().expect("the gateway ended before it listened").unwrap();
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else {
+                panic!("no JSON in the log: {line}")
+            };
+            if line["message"] == "listening" {
+                break format!("http://{}", line["address"].as_str().unwrap());
+            }
+        };
+        // The pipe must not fill up, or the gateway would stand still.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, base }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::to(self.base.clone())
+    }
+
+    /// kill -9, and wait until the process is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// TERM; gives the exit code.
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The binary, in a folder, without anybody's settings.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(binary());
+    command.current_dir(folder);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_fencegate"))
+}
