@@ -19,9 +19,9 @@ fn row() -> ResourceRow {
     scene.row()
 }
 
-fn altered(alter: impl FnOnce(&mut ResourceRow)) -> ResourceRow {
+fn altered(change: impl FnOnce(&mut ResourceRow)) -> ResourceRow {
     let mut after = row();
-    alter(&mut after);
+    change(&mut after);
     after
 }
 

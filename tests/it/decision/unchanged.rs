@@ -50,12 +50,12 @@ fn a_dry_run_says_the_same_and_changes_nothing() {
         for way in spoilers().into_iter().filter(|way| (way.applies)(&definition)) {
             let mut scene = Scene::new(definition);
             (way.spoil)(&mut scene);
-            let explained = scene.world.explain(&[scene.draft.clone()]);
+            let explained = scene.world.explain(std::slice::from_ref(&scene.draft));
             assert_eq!(explained.changes, []);
             assert_eq!(words(&explained.outcome), [way.code], "{}, {definition}", way.name);
         }
         let scene = Scene::new(definition);
-        let explained = scene.world.explain(&[scene.draft.clone()]);
+        let explained = scene.world.explain(std::slice::from_ref(&scene.draft));
         assert_eq!((words(&explained.outcome), explained.changes), (vec![Code::Admitted], vec![]));
         assert!(explained.outcome.refusal().is_none());
     }
