@@ -19,10 +19,10 @@ fn row() -> ResourceRow {
     scene.row()
 }
 
-fn altered(alter: impl FnOnce(&mut ResourceRow)) -> ResourceRow {
-    let mut changed = row();
-    alter(&mut changed);
-    changed
+fn altered(change: impl FnOnce(&mut ResourceRow)) -> ResourceRow {
+    let mut after = row();
+    change(&mut after);
+    after
 }
 
 #[test]

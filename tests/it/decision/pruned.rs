@@ -62,6 +62,22 @@ fn a_record_that_is_still_there_is_replayed() {
 }
 
 #[test]
+fn everything_below_the_mark_may_be_missing() {
+    // Broken: only what stands exactly at the mark is taken for pruned, and older retries read effect `none`. Must
+    // hold: below the mark every position and every sequence may be missing.
+    for definition in definitions() {
+        let mut scene = Scene::new(definition);
+        let position = scene.position();
+        let above = at(position.epoch.get(), position.token.get() + 1);
+        scene.alter(|row| {
+            row.revoked_through = Some(position);
+            row.pruned_through = Some(Mark { position: above, sequence: None });
+        });
+        assert_eq!(word(&scene.world.write(&scene.draft)), Code::OperationExpired, "{definition}");
+    }
+}
+
+#[test]
 fn above_the_mark_nothing_is_missing() {
     // Broken: every old retry is answered "unknown", also where the gateway knows better. Must hold: one position or
     // one sequence above the mark a refusal is its own.

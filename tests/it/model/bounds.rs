@@ -46,32 +46,32 @@ impl Bounds {
         let payloads = [page("1"), page("1").body("other"), page("2").if_none_match("*")];
         let (guarded, end) = (page("2").incarnation(1), delete("w/a", "3", "1"));
         match definition.policy {
-            Policy::Single => payloads.into_iter().for_each(|draft| bounds.add(draft)),
+            Policy::Single => payloads.into_iter().for_each(|draft| bounds.add(&draft)),
             Policy::Ordered { .. } => {
-                bounds.add(page("1").sequence(1));
-                bounds.add(page("1").sequence(2));
-                bounds.add(page("1").body("other").sequence(2));
-                bounds.add(page("2").sequence(1));
-                bounds.add(page("2").sequence(3));
+                bounds.add(&page("1").sequence(1));
+                bounds.add(&page("1").sequence(2));
+                bounds.add(&page("1").body("other").sequence(2));
+                bounds.add(&page("2").sequence(1));
+                bounds.add(&page("2").sequence(3));
             }
             Policy::Session => {
-                payloads.into_iter().take(2).for_each(|draft| bounds.add(draft));
-                bounds.add(page("2").if_match("\"1.1\""));
-                bounds.add(page("2").if_match("\"2.3\""));
-                bounds.add(page("4"));
+                payloads.into_iter().take(2).for_each(|draft| bounds.add(&draft));
+                bounds.add(&page("2").if_match("\"1.1\""));
+                bounds.add(&page("2").if_match("\"2.3\""));
+                bounds.add(&page("4"));
             }
         }
         match definition.policy {
-            Policy::Single => bounds.add(guarded),
-            Policy::Ordered { .. } => bounds.add(guarded.sequence(2)),
-            Policy::Session => bounds.add(guarded.if_match("\"1.1\"")),
+            Policy::Single => bounds.add(&guarded),
+            Policy::Ordered { .. } => bounds.add(&guarded.sequence(2)),
+            Policy::Session => bounds.add(&guarded.if_match("\"1.1\"")),
         }
         match definition.policy {
-            Policy::Single => bounds.add(end),
-            Policy::Ordered { .. } => [1, 2].into_iter().for_each(|n| bounds.add(end.clone().sequence(n))),
+            Policy::Single => bounds.add(&end),
+            Policy::Ordered { .. } => [1, 2].into_iter().for_each(|n| bounds.add(&end.clone().sequence(n))),
             Policy::Session => {
-                bounds.add(end.clone());
-                bounds.add(end.if_match("\"1.1\""));
+                bounds.add(&end.clone());
+                bounds.add(&end.if_match("\"1.1\""));
             }
         }
         bounds
@@ -88,14 +88,14 @@ impl Bounds {
             [one] => [format!("{one}/1"), format!("{one}/2")],
             more => [more[0].to_owned(), more[1].to_owned()],
         };
-        bounds.add(sequence(put(&first, "1", "1"), 1));
-        bounds.add(sequence(put(&second, "2", "1"), 1));
-        bounds.add(sequence(put(&second, "2", "1").body("other"), 1));
-        bounds.add(sequence(put(&second, "1", "1"), 2));
-        bounds.add(sequence(delete(&first, "3", "1"), 1));
+        bounds.add(&sequence(put(&first, "1", "1"), 1));
+        bounds.add(&sequence(put(&second, "2", "1"), 1));
+        bounds.add(&sequence(put(&second, "2", "1").body("other"), 1));
+        bounds.add(&sequence(put(&second, "1", "1"), 2));
+        bounds.add(&sequence(delete(&first, "3", "1"), 1));
         bounds.batches = vec![(0, 1), (4, 1), (0, 2)];
         if bounds.pages.len() == 1 {
-            bounds.add(sequence(delete(bounds.pages[0], "4", "1"), 2));
+            bounds.add(&sequence(delete(bounds.pages[0], "4", "1"), 2));
         }
         bounds
     }
@@ -111,8 +111,7 @@ impl Bounds {
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a draft is made for this one call")]
-    fn add(&mut self, draft: Draft) {
+    fn add(&mut self, draft: &Draft) {
         let member = draft.member(&self.world);
         let same = |other: &Template| {
             let (a, b) = (&other.member, &member);
