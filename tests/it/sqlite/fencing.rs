@@ -181,7 +181,7 @@ async fn a_lease_that_changed_behind_the_engine_is_not_written() {
     place.check().await;
 }
 
-/// One of the 256 copies of a namespace is missing: the others must not be joined by a stray set.
+/// What a newer version or a person wrote is not guessed at.
 #[tokio::test]
 async fn a_row_that_cannot_be_read_stops_the_batch() {
     let place = Place::new();

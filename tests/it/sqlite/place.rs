@@ -20,7 +20,7 @@ use fencegate::domain::time::{Clock, Timestamp};
 use fencegate::ledger::engine::Identity;
 use fencegate::ledger::read::Reader;
 use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, SqliteEngine, SqliteReader};
-use fencegate::ledger::{Ledger, Setting, memory};
+use fencegate::ledger::{Ledger, Setting, Unserved, memory};
 use fencegate::protocol::command::{Member, Write};
 use fencegate::protocol::outcome::{Receipt, Written};
 use fencegate::protocol::{Command, Outcome};
@@ -90,9 +90,7 @@ impl Place {
     }
 
     pub(crate) async fn run(&self) -> Running {
-        let (engine, reader, identity) = self.parts().await;
-        let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting(identity));
-        Running { ledger, committer }
+        Running::over(self.database().await.unwrap()).await
     }
 
     /// What SQLite itself says of a file that was closed.
@@ -104,6 +102,18 @@ impl Place {
 }
 
 impl Running {
+    async fn over(database: Database) -> Self {
+        let (engine, reader, identity) = database.start().await.unwrap();
+        let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting(identity));
+        Self { ledger, committer }
+    }
+
+    /// One over a database that another process has made.
+    pub(crate) async fn in_folder(folder: &Path) -> Self {
+        let (path, clock) = (folder.join("f.db"), Hands::at(0));
+        Self::over(Database::open(&path, OpenMode::ExistingOnly, DATABASE, clock).await.unwrap()).await
+    }
+
     /// One that forgets everything, to compare with.
     pub(crate) fn in_memory(clock: Arc<Hands>) -> Self {
         let (engine, reader, identity) = memory::open(DATABASE, clock);
@@ -119,19 +129,24 @@ impl Running {
     }
 
     /// Many commands at once; the order of the answers is that of the commands.
-    pub(crate) async fn submit_together(&self, commands: Vec<Command>) -> Vec<Outcome> {
+    pub(crate) async fn answers(&self, commands: Vec<Command>) -> Vec<Result<Outcome, Unserved>> {
         let tasks: Vec<_> = commands
             .into_iter()
             .map(|command| {
                 let ledger = self.ledger.clone();
-                tokio::spawn(async move { ledger.submit(command).await.unwrap() })
+                tokio::spawn(async move { ledger.submit(command).await })
             })
             .collect();
-        let mut outcomes = Vec::with_capacity(tasks.len());
+        let mut answers = Vec::with_capacity(tasks.len());
         for task in tasks {
-            outcomes.push(task.await.unwrap());
+            answers.push(task.await.unwrap());
         }
-        outcomes
+        answers
+    }
+
+    /// Many commands at once, all of which must have an outcome.
+    pub(crate) async fn submit_together(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        self.answers(commands).await.into_iter().map(Result::unwrap).collect()
     }
 
     pub(crate) async fn close(self) {
