@@ -1,5 +1,7 @@
 //! What was acknowledged is there after a restart, and time has not gone back.
 
+use std::fmt::Write as _;
+
 use fencegate::domain::seal::{KeyFingerprint, KeyId};
 use fencegate::domain::time::Timestamp;
 use fencegate::ledger::engine::{Engine, RecordedKey};
@@ -28,11 +30,11 @@ async fn told(running: &Running) -> String {
     let namespaces = running.ledger.read(|reader| reader.namespaces()).await.unwrap();
     let mut text = format!("{namespaces:?}\n");
     for read in resources {
-        text.push_str(&format!("{:?} {:?} {:?}\n", read.resource, read.targets, read.lease));
+        writeln!(text, "{:?} {:?} {:?}", read.resource, read.targets, read.lease).unwrap();
         let resource = read.resource.resource.clone();
         let filter = OperationFilter { resource, state: None, after: None, limit: 100 };
         let operations = running.ledger.read(|reader| reader.operations(filter)).await.unwrap();
-        text.push_str(&format!("{operations:?}\n"));
+        writeln!(text, "{operations:?}").unwrap();
     }
     text
 }

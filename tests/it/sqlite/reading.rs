@@ -103,7 +103,7 @@ async fn a_resource_shows_its_first_hundred_targets_in_order() {
     assert_eq!(read.targets.len(), 100);
     assert_eq!(read.targets[0].target, None);
     let shown: Vec<String> =
-        read.targets.iter().skip(1).flat_map(|row| row.target.clone()).map(|t| t.to_string()).collect();
+        read.targets.iter().skip(1).filter_map(|row| row.target.clone()).map(|t| t.to_string()).collect();
     assert_eq!(shown, (0..99).map(|index| format!("t{index:03}")).collect::<Vec<_>>());
     let listed = running.ledger.read(|reader| reader.resources(all())).await.unwrap();
     assert_eq!(listed[0].targets, read.targets);
@@ -136,6 +136,10 @@ async fn an_operation_is_found_in_its_incarnation() {
         running.put(&put("free/a", &format!("begin-{life}"), token, 1)).await;
         running.put(&put("free/a", "same", token, 2).body(format!("life {life}"))).await;
         running.put(&delete("free/a", &format!("end-{life}"), token, 3)).await;
+    }
+    for (token, life) in [("7", 1), ("8", 2), ("9", 3)] {
+        let late = running.put(&put("free/a", &format!("begin-{life}"), token, 1)).await;
+        assert_eq!((late.replayed, late.incarnation.get()), (true, life), "a late retry finds its own");
     }
     let found = |id: &'static str, incarnation: Option<u64>| {
         let incarnation = incarnation.and_then(fencegate::domain::counter::Incarnation::new);
