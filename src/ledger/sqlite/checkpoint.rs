@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
 use crate::limits::{SQLITE_CHECKPOINT_PAGES, SQLITE_CHECKPOINT_PAUSE, SQLITE_WAL_PAGES};
@@ -21,12 +21,13 @@ use super::settings;
 pub(super) struct Checkpointer {
     signals: Arc<Signals>,
     task: JoinHandle<()>,
+    /// Dropping it ends the task, also when an engine is dropped without a word.
+    stop: DropGuard,
 }
 
 #[derive(Default)]
 struct Signals {
     committed: Notify,
-    stop: CancellationToken,
     /// The log grows faster than it is worked off.
     behind: AtomicBool,
 }
@@ -41,8 +42,9 @@ impl Checkpointer {
     pub(super) async fn start(path: &Path) -> Result<Self, sqlx::Error> {
         let connection = connect(path).await?;
         let signals = Arc::new(Signals::default());
-        let task = tokio::spawn(run(path.to_owned(), Some(connection), signals.clone()));
-        Ok(Self { signals, task })
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(run(path.to_owned(), Some(connection), signals.clone(), stop.clone()));
+        Ok(Self { signals, task, stop: stop.drop_guard() })
     }
 
     /// Something was committed.
@@ -57,8 +59,9 @@ impl Checkpointer {
 
     /// Ends the task and its connection.
     pub(super) async fn stop(self) {
-        self.signals.stop.cancel();
-        if let Err(error) = self.task.await {
+        let Self { signals: _, task, stop } = self;
+        drop(stop);
+        if let Err(error) = task.await {
             warn!(%error, "the checkpoint task ended badly");
         }
     }
@@ -79,9 +82,14 @@ async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
     settings::writer(path).connect().await
 }
 
-async fn run(path: PathBuf, mut connection: Option<SqliteConnection>, signals: Arc<Signals>) {
+async fn run(
+    path: PathBuf,
+    mut connection: Option<SqliteConnection>,
+    signals: Arc<Signals>,
+    stop: CancellationToken,
+) {
     // Only waiting is ever cut short, never a step of the database.
-    while signals.stop.run_until_cancelled(wait(&signals.committed)).await.is_some() {
+    while stop.run_until_cancelled(wait(&signals.committed)).await.is_some() {
         if let Err(fault) = round(&path, &mut connection, &signals.behind).await {
             warn!(reason = %fault, "a checkpoint failed; the writer makes the next one");
             signals.behind.store(true, Ordering::Relaxed);

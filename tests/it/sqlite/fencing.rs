@@ -4,7 +4,7 @@
 use fencegate::domain::counter::{Epoch, Incarnation, Token};
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::position::Position;
-use fencegate::ledger::changeset::{ChangeSet, RowChange};
+use fencegate::ledger::changeset::{ChangeSet, RowChange, TargetChange};
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError};
 use fencegate::ledger::sqlite::SqliteEngine;
 use fencegate::protocol::command::Acquire;
@@ -153,6 +153,12 @@ async fn rows_that_are_there_are_never_overwritten() {
     let namespace = rows.namespaces().next().unwrap().clone();
     set.namespaces.insert(namespace.namespace.clone(), namespace);
     refuse(&mut engine, &set, "a namespace").await;
+
+    let mut set = ChangeSet::default();
+    let (address, stored) = rows.targets().next().unwrap();
+    let same = TargetChange::Stored { row: stored.clone(), body: "one of free/a".into() };
+    set.targets.insert(address.clone(), same);
+    refuse(&mut engine, &set, "the content of a commit that is not later").await;
 
     let mut set = ChangeSet::default();
     let era = EraRow { resource: row.resource, incarnation: Incarnation::ONE, born: Position::ZERO };

@@ -122,10 +122,9 @@ impl Running {
     }
 
     pub(crate) async fn put(&self, draft: &Draft) -> Written {
-        match self.ledger.submit(draft.command(&self.ledger)).await.unwrap() {
-            Outcome::Written(mut written) => written.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.ledger.submit(draft.command(&self.ledger)).await.unwrap();
+        let Outcome::Written(mut written) = outcome else { panic!("{outcome:?}") };
+        written.pop().unwrap()
     }
 
     /// Many commands at once; the order of the answers is that of the commands.

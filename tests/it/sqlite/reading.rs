@@ -137,6 +137,10 @@ async fn an_operation_is_found_in_its_incarnation() {
         running.put(&put("free/a", "same", token, 2).body(format!("life {life}"))).await;
         running.put(&delete("free/a", &format!("end-{life}"), token, 3)).await;
     }
+    for (token, life) in [("7", 1), ("8", 2), ("9", 3)] {
+        let late = running.put(&put("free/a", &format!("begin-{life}"), token, 1)).await;
+        assert_eq!((late.replayed, late.incarnation.get()), (true, life), "a late retry finds its own");
+    }
     let found = |id: &'static str, incarnation: Option<u64>| {
         let incarnation = incarnation.and_then(fencegate::domain::counter::Incarnation::new);
         let id = OperationId::parse(id).unwrap();

@@ -39,6 +39,8 @@ impl Dice {
 struct Known {
     tokens: Vec<(String, String)>,
     leases: Vec<(Bucket, AcquisitionHash)>,
+    /// Batches so far: numbers that come from outside grow with them.
+    rounds: u64,
 }
 
 impl Known {
@@ -49,13 +51,17 @@ impl Known {
         }
     }
 
+    fn number(&self, dice: &mut Dice) -> String {
+        (self.rounds / 8 + dice.below(4) + 1).to_string()
+    }
+
     /// A token for a resource: one of its own leases, mostly a late one, or a number.
     fn token(&self, dice: &mut Dice, resource: &str) -> String {
         let own: Vec<&String> =
             self.tokens.iter().filter(|(of, _)| of == resource).map(|(_, token)| token).collect();
         match own.as_slice() {
             [.., last] if dice.below(4) > 0 => (*last).clone(),
-            [] => (dice.below(12) + 1).to_string(),
+            [] => self.number(dice),
             _ => dice.one(&own).clone(),
         }
     }
@@ -99,7 +105,7 @@ fn command(dice: &mut Dice, known: &Known, ledger: &Ledger) -> Command {
             Command::Advance(Advance { resource, claim, reason: "a test".to_owned() })
         }
         5 => {
-            let token = (dice.below(12) + 1).to_string();
+            let token = known.number(dice);
             let (sequence, first) = (dice.below(9) + 1, dice.below(50));
             let drafts: Vec<Draft> = TREE[1..3]
                 .iter()
@@ -172,6 +178,7 @@ async fn story(seed: u64) {
     let mut sqlite = place.run().await;
     let (mut dice, mut known) = (Dice(seed), Known::default());
     for round in 0..90 {
+        known.rounds = round;
         let members = dice.one(&[1, 1, 2, 5, 12]);
         let batch: Vec<Command> = (0..members).map(|_| command(&mut dice, &known, &memory.ledger)).collect();
         let wanted = memory.answers(batch.clone()).await;
