@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and the few things they share.
 //!
 //! The client commands speak HTTP like everybody else and know nothing of the gateway's inside. All that is printed
-//! goes through [`output`]; all ends of a command are exit codes of [`failure`].
+//! goes through `output`; all ends of a command are exit codes of `failure`.
 
 mod answer;
 mod check;
