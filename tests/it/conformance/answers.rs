@@ -114,20 +114,28 @@ async fn nobody_is_answered_before_the_commit() {
     assert_eq!(answer.await.unwrap().view.lease.position.token.get(), 1);
 }
 
-/// A client that hangs up cancels nothing: its command is decided and committed all the same.
+/// A client that hangs up cancels nothing: its command is decided and committed all the same, whether the committer has
+/// taken it already (the first) or it still waits in the queue (the second).
 #[tokio::test]
 async fn a_client_that_hangs_up_cancels_nothing() {
     let bench = bench(0);
-    let ledger = bench.ledger.clone();
-    let caller = tokio::spawn(async move { ledger.submit(acquire("single/a", "alice", 1)).await });
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
+    let mut callers = Vec::new();
+    for (name, request) in [("single/a", 1), ("single/b", 2)] {
+        let ledger = bench.ledger.clone();
+        callers.push(tokio::spawn(async move { ledger.submit(acquire(name, "alice", request)).await }));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
     }
-    caller.abort();
-    assert!(caller.await.unwrap_err().is_cancelled());
-    bench.gate.add_permits(2);
-    let again = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    assert!(again.repeated, "the first delivery was lost with its client");
+    for caller in callers {
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+    }
+    bench.gate.add_permits(4);
+    for (name, request) in [("single/a", 1), ("single/b", 2)] {
+        let again = granted(&bench.ledger, acquire(name, "alice", request)).await;
+        assert!(again.repeated, "the first delivery was lost with its client");
+    }
 }
 
 /// A queue without a bound is a memory leak with a delay: full means 503, at once, and nothing happened.
