@@ -97,3 +97,18 @@ async fn a_client_that_does_not_read_does_not_keep_the_gateway_from_stopping() {
     gateway.stop().await;
     drop(idle);
 }
+
+/// Whoever read the log is gone: a write must not fail because of that, and a stop must still end the process.
+#[tokio::test]
+async fn a_log_that_nobody_reads_fails_no_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::start_unheard(folder.path());
+    let client = process.client();
+    for number in 0..20 {
+        let name = format!("jobs/{number}");
+        let lease = client.acquire(&name, "alice").await;
+        client.put(&name, &lease.token, "op-1", "body", &[]).await.expect(201);
+        client.put(&name, &lease.token, "op-2", "body", &[]).await.refused(412, "generation_spent", "none");
+    }
+    assert_eq!(process.terminate(), Some(0));
+}

@@ -1,8 +1,8 @@
 //! Whole gateways: one in this process under a clock moved by hand, and real processes that can be killed.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 
 use fencegate::app::{Surroundings, run};
@@ -87,6 +87,18 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `fencegate serve` in a folder and waits until it listens.
     pub(crate) fn start(folder: &Path) -> Self {
+        let (process, log) = Self::with_log(folder);
+        // The pipe must not fill up, or lines would be lost.
+        std::thread::spawn(move || log.for_each(drop));
+        process
+    }
+
+    /// The same, and nobody reads its log any more: the pipe is closed at the other end.
+    pub(crate) fn start_unheard(folder: &Path) -> Self {
+        Self::with_log(folder).0
+    }
+
+    fn with_log(folder: &Path) -> (Self, Lines<BufReader<ChildStderr>>) {
         let mut child = command(folder)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
@@ -104,9 +116,7 @@ impl Process {
                 break format!("http://{}", line["address"].as_str().unwrap());
             }
         };
-        // The pipe must not fill up, or the gateway would stand still.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, base }
+        (Self { child, base }, lines)
     }
 
     pub(crate) fn client(&self) -> Client {
