@@ -12,6 +12,11 @@ fn go_together(earlier: &Spoiler, later: &Spoiler) -> bool {
     }
     // A position above the floor's neighbourhood is not below the floor, and an epoch ahead is not an older one.
     let ahead = (9..=11).contains(&earlier.row);
+    // A position is another acquisition's only where the newest lease has it.
+    let another = earlier.name == "of another acquisition";
+    if another && (matches!(later.row, 9 | 10) || later.name == "missing") {
+        return false;
+    }
     !(ahead && later.name == "an older epoch" || earlier.row == 11 && later.name == "below the floor")
 }
 

@@ -71,6 +71,9 @@ fn claims() -> Vec<Spoiler> {
         spoiler(8, "a seal of another resource", Code::SealWrong, is_gateway, |scene| {
             scene.draft.token = scene.world.sealed("w/other", scene.position());
         }),
+        spoiler(8, "of another acquisition", Code::SealWrong, is_gateway, |scene| {
+            scene.draft.token = scene.world.sealed(RESOURCE, scene.position());
+        }),
     ]
 }
 

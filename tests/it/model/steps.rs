@@ -105,7 +105,13 @@ impl History {
             return vec![Token::Plain(epoch + 1, 1)];
         }
         let next = granted.1 + 1;
-        vec![Token::Unsealed(epoch, next), Token::Foreign(epoch, next), Token::Forged(epoch, next)]
+        let mut odd =
+            vec![Token::Unsealed(epoch, next), Token::Foreign(epoch, next), Token::Forged(epoch, next)];
+        if granted.1 > 0 {
+            // What a database that was restored gave out once before.
+            odd.push(Token::Forged(granted.0, granted.1));
+        }
+        odd
     }
 
     /// Everything that can happen now.

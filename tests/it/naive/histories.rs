@@ -211,7 +211,8 @@ impl Pair {
 
     fn token(&self, resource: usize, step: &Step) -> (At, Seal, String) {
         let plain = (u64::from(step[3].is_multiple_of(32)) + self.plain.epoch, u64::from(step[4] % 8) + 1);
-        let plain = if step[3] % 32 < 3 { plain } else { (self.plain.epoch, plain.1) };
+        let ahead = step[3] % 32 < 3 && step[3] < 128;
+        let plain = if ahead { plain } else { (self.plain.epoch, plain.1) };
         let bare = format!("{}.{}", plain.0, plain.1);
         if self.plain.issuer != GATEWAY {
             let at = if step[3] % 32 == 1 { (0, plain.1) } else { plain };

@@ -231,6 +231,14 @@ impl Plain {
             if seal == Seal::Wrong {
                 return Some(Code::SealWrong);
             }
+            // A position is given out once; a seal of another acquisition than the newest lease's is not of this time.
+            let newest = self.leases.iter().rposition(|lease| lease.resource == resource);
+            if newest.is_some_and(|newest| {
+                let own = seal == Seal::Of(u64::try_from(newest).unwrap());
+                self.leases[newest].at == at && !own
+            }) {
+                return Some(Code::SealWrong);
+            }
             if at > self.resources[resource].issued.max((self.epoch, 0)) {
                 return Some(Code::IssuerBehind);
             }
