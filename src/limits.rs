@@ -45,9 +45,10 @@ pub const SQLITE_CHECKPOINT_PAGES: i64 = 1_000;
 /// How long a checkpoint waits after a commit, so that one serves many.
 pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pages of the write-ahead log (64 MiB) beyond which the writer makes a checkpoint itself: under load without a pause
-/// the one in the background is never quite done, and the log would grow for ever.
-pub const SQLITE_WAL_PAGES: i64 = 16_384;
+/// Pages of the write-ahead log (128 MiB) beyond which the writer makes a checkpoint itself: under load without a pause
+/// the one in the background is never quite done, and the log would grow for ever. A start after a crash reads all of
+/// it.
+pub const SQLITE_WAL_PAGES: i64 = 32_768;
 
 /// Page cache of the writing connection, in KiB.
 pub const SQLITE_CACHE_KIB: u32 = 16_384;

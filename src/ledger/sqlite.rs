@@ -17,7 +17,6 @@ mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod time;
 mod tuples;
 
 use std::path::PathBuf;
@@ -33,10 +32,10 @@ use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use super::time::SharedTime;
 use checkpoint::Checkpointer;
 use fault::Fault;
 use lock::FileLock;
-use time::LedgerTime;
 
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
@@ -59,7 +58,7 @@ pub struct SqliteEngine {
     in_transaction: bool,
     id: Uuid,
     progress: Progress,
-    time: Arc<LedgerTime>,
+    time: Arc<SharedTime>,
     readers: SqlitePool,
     checkpointer: Checkpointer,
     // The last field: it is dropped after every connection.
@@ -83,9 +82,11 @@ impl SqliteEngine {
         Ok(())
     }
 
-    /// A new connection that has made a commit of its own: the log is synced past whatever the one before it left
-    /// behind, so what can be read from now on is durable. It must be the same database, and no older than it was:
-    /// somebody may have put a backup in its place.
+    /// A new connection that has made a commit of its own. The log is then synced past whatever the one before it
+    /// left behind, so what is found from now on is durable; and the commit has taken the place in the log where an
+    /// unclear one could stand, so what is absent from now on stays absent, also after a crash.
+    ///
+    /// It must be the same database, and no older than it was: somebody may have put a backup in its place.
     async fn reopen(&mut self) -> Result<SqliteConnection, String> {
         let mut connection =
             settings::writer(&self.path).connect().await.map_err(|error| error.to_string())?;

@@ -124,6 +124,8 @@ async fn round(
     }
     let log = checkpoint(open, "PRAGMA wal_checkpoint(PASSIVE)").await?;
     if log.length > SQLITE_WAL_PAGES {
+        // Once more for what came meanwhile, so that the writer has little left to do.
+        checkpoint(open, "PRAGMA wal_checkpoint(PASSIVE)").await?;
         behind.store(true, Ordering::Relaxed);
     }
     Ok(())

@@ -13,11 +13,11 @@ use crate::domain::time::{Clock, Timestamp};
 use crate::limits::{SQLITE_READ_WAIT, SQLITE_READERS};
 
 use super::super::engine::{Identity, RecordedKey};
+use super::super::time::SharedTime;
 use super::checkpoint::Checkpointer;
 use super::columns::Columns;
 use super::fault::Fault;
 use super::lock::{self, FileLock};
-use super::time::LedgerTime;
 use super::{Progress, SqliteEngine, SqliteReader, apply, schema, settings};
 
 /// Whether a database may be made.
@@ -206,7 +206,7 @@ impl Database {
     /// [`OpenError`] when a connection cannot be had or that commit fails.
     pub async fn start(self) -> Result<(SqliteEngine, SqliteReader, Identity), OpenError> {
         let Self { path, mut connection, durability, found, clock, lock } = self;
-        let time = Arc::new(LedgerTime::starting_at(found.time, clock));
+        let time = Arc::new(SharedTime::starting_at(found.time, clock));
         let reached =
             barrier(&mut connection, time.now()).await.map_err(|fault| OpenError::database(&path, fault))?;
         let readers = readers(&path).await?;

@@ -16,20 +16,20 @@ use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
 };
+use super::super::time::SharedTime;
 use super::columns::Columns;
 use super::fault::Fault;
 use super::rows::{
     self, NAMESPACE_WIDTH, RESOURCE_WIDTH, TARGET_WIDTH, lease_columns, namespace_columns, operation_columns,
     resource_columns, target_columns, target_text,
 };
-use super::time::LedgerTime;
 
 mod listing;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
     pool: SqlitePool,
-    time: Arc<LedgerTime>,
+    time: Arc<SharedTime>,
 }
 
 macro_rules! document {
@@ -107,7 +107,7 @@ const NAMESPACES: &str = concat!(
 );
 
 impl SqliteReader {
-    pub(super) const fn new(pool: SqlitePool, time: Arc<LedgerTime>) -> Self {
+    pub(super) const fn new(pool: SqlitePool, time: Arc<SharedTime>) -> Self {
         Self { pool, time }
     }
 
