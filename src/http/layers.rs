@@ -15,10 +15,9 @@ use uuid::Uuid;
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_EFFECT, FENCING_SOURCE, X_REQUEST_ID};
+use super::wire::{FENCING_SOURCE, X_REQUEST_ID};
 use super::{Hall, extract};
 
-const NONE: HeaderValue = HeaderValue::from_static("none");
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -47,7 +46,7 @@ pub(super) async fn bound_headers(request: Request, next: Next) -> Response {
     }
 }
 
-/// Turns problems into answers, and says on every answer of the data plane what it did and who composed it.
+/// Turns problems into answers, and says on every answer of the data plane who composed it.
 pub(super) async fn render(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let request_id = request.extensions().get().map_or(Uuid::nil(), |RequestId(id)| *id);
@@ -58,9 +57,8 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
         response = problem.render(&Instance { path, request_id, safe, data_plane });
     }
     if data_plane {
-        let headers = response.headers_mut();
-        headers.entry(FENCING_EFFECT).or_insert(NONE);
-        headers.insert(FENCING_SOURCE, GATEWAY);
+        // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
+        response.headers_mut().insert(FENCING_SOURCE, GATEWAY);
     }
     if head { without_body(response) } else { response }
 }
