@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -25,7 +24,7 @@ use crate::http::{self, Door};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
-use crate::ledger::{Ledger, Setting, keys, memory, sqlite};
+use crate::ledger::{Committers, Ledger, Setting, keys, memory, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
 pub use system::{OsEntropy, SystemClock};
@@ -77,7 +76,7 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (ledger, mut committer) = open_ledger(&config, &surroundings).await?;
+    let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
@@ -92,10 +91,10 @@ pub async fn run(
     let serving = server::serve(listener, http::router(door), shutdown, surroundings.drain_time);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
-        () = serving => committer.await.context(ended_badly)?,
+        () = serving => committers.await?.context(ended_badly)?,
         // Without its committer a gateway can only refuse: better that somebody notices and starts it again.
-        ended = &mut committer => {
-            ended.context(ended_badly)?;
+        ended = &mut committers => {
+            ended?.context(ended_badly)?;
             anyhow::bail!("the committer ended before the gateway was told to stop");
         }
     }
@@ -131,17 +130,14 @@ fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When one of them cannot be used.
-async fn open_ledger(
-    config: &Config,
-    surroundings: &Surroundings,
-) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+async fn open_ledger(config: &Config, surroundings: &Surroundings) -> anyhow::Result<(Ledger, Committers)> {
     let fresh = fresh_id(surroundings.entropy.as_ref())?;
     match &config.database {
         Database::Memory => {
             let keyring = Keyring::of(keyfile::fresh_key(surroundings.entropy.as_ref())?);
             let (engine, reader, identity) = memory::open(fresh, surroundings.clock.clone());
             warn!("database = \"memory\": everything is lost when this process ends");
-            Ok(start(engine, Arc::new(reader), config, keyring, identity))
+            Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
         }
         Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
     }
@@ -152,7 +148,7 @@ async fn open_sqlite(
     fresh: Uuid,
     config: &Config,
     surroundings: &Surroundings,
-) -> anyhow::Result<(Ledger, JoinHandle<()>)> {
+) -> anyhow::Result<(Ledger, Committers)> {
     let mut database =
         sqlite::Database::open(path, OpenMode::Create, fresh, surroundings.clock.clone()).await?;
     let recorded = database.recorded_keys().await?;
@@ -162,18 +158,18 @@ async fn open_sqlite(
         info!(key = %key.id, "a seal key is in use with this database for the first time");
     }
     let (engine, reader, identity) = database.start().await?;
-    Ok(start(engine, Arc::new(reader), config, keyring, identity))
+    Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
 }
 
 fn start<E: Engine>(
-    engine: E,
+    engines: Vec<E>,
     reader: Arc<dyn Reader>,
     config: &Config,
     keyring: Keyring,
     identity: Identity,
-) -> (Ledger, JoinHandle<()>) {
+) -> (Ledger, Committers) {
     let namespaces = config.namespaces.clone();
-    Ledger::start(engine, reader, Setting { namespaces, keyring, identity, render: http::render_receipt })
+    Ledger::start(engines, reader, Setting { namespaces, keyring, identity, render: http::render_receipt })
 }
 
 fn fresh_id(entropy: &dyn Entropy) -> anyhow::Result<Uuid> {

@@ -16,6 +16,10 @@ pub const BATCH_BODY_BYTES: usize = 16 * 1_048_576;
 /// How often one batch is decided anew from a fresh snapshot when the database reports a conflict.
 pub const COMMIT_ATTEMPTS: u32 = 5;
 
+/// How often the outcome of one batch's commit may get lost before its callers are told that it is not known: each time
+/// costs them the whole wait for a database that does not answer.
+pub const COMMIT_DOUBTS: u32 = 2;
+
 /// Reads that may run or wait at once; beyond it 503.
 pub const READS_IN_FLIGHT: usize = 512;
 

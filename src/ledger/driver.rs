@@ -9,7 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
-use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS};
+use crate::domain::resource::Bucket;
+use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS};
+use crate::protocol::outcome::Verdict;
 use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
 
 use super::changeset::ChangeSet;
@@ -97,7 +99,7 @@ impl<E: Engine> Driver<E> {
         // What is said when a commit may have happened and nobody can look: set by a lost outcome, and lifted as soon
         // as a fresh snapshot shows what became of it.
         let mut doubt: Option<Vec<Answer>> = None;
-        let mut last = String::new();
+        let (mut last, mut doubts) = (String::new(), 0_u32);
         for _ in 0..COMMIT_ATTEMPTS {
             match self.attempt(&batch, &mut doubt).await {
                 Ok(answers) => {
@@ -113,6 +115,10 @@ impl<E: Engine> Driver<E> {
                     );
                     doubt = Some(answers);
                     last = reason;
+                    doubts = doubts.saturating_add(1);
+                    if doubts >= COMMIT_DOUBTS {
+                        break;
+                    }
                 }
                 Err(Stopped::Failed(reason)) => {
                     last = reason;
@@ -134,7 +140,6 @@ impl<E: Engine> Driver<E> {
     /// answered, and what is absent had no effect. None when the database cannot be asked.
     async fn look_up(&mut self, batch: &[Job]) -> Option<Vec<Answer>> {
         let loaded = self.engine.load(&wanted_by(batch)).await.ok()?;
-        self.engine.rollback().await;
         let answer = |job: &Job| {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
@@ -142,7 +147,21 @@ impl<E: Engine> Driver<E> {
             let answer = decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes);
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
-        Some(batch.iter().map(answer).collect())
+        let answers: Vec<Answer> = batch.iter().map(answer).collect();
+        match self.end_unchanged(&answers).await {
+            CommitOutcome::Committed => Some(answers),
+            CommitOutcome::Conflict(_) | CommitOutcome::Unknown(_) | CommitOutcome::Failed(_) => None,
+        }
+    }
+
+    /// Ends a transaction that changes nothing. Where an answer rests on rows that an earlier commit made (a replay,
+    /// a repeat), these must be durable before it is told (`protocol.md` section 9).
+    async fn end_unchanged(&mut self, answers: &[Answer]) -> CommitOutcome {
+        if answers.iter().any(rests_on_rows) {
+            return self.engine.confirm().await;
+        }
+        self.engine.rollback().await;
+        CommitOutcome::Committed
     }
 
     async fn attempt(
@@ -163,14 +182,15 @@ impl<E: Engine> Driver<E> {
         for job in batch {
             answers.push(decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes));
         }
-        if changes.is_empty() {
-            self.engine.rollback().await;
-            return Ok(answers);
-        }
-        if let Err(error) = self.engine.apply(&changes, loaded.now).await {
-            return Err(self.back_out(error).await);
-        }
-        match self.engine.commit().await {
+        let ended = if changes.is_empty() {
+            self.end_unchanged(&answers).await
+        } else {
+            if let Err(error) = self.engine.apply(&changes, loaded.now).await {
+                return Err(self.back_out(error).await);
+            }
+            self.engine.commit().await
+        };
+        match ended {
             CommitOutcome::Committed => Ok(answers),
             CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),
             CommitOutcome::Failed(reason) => Err(Stopped::Failed(reason)),
@@ -191,6 +211,22 @@ impl<E: Engine> Driver<E> {
 }
 
 impl Job {
+    /// The bucket of what it is about: of a write, of its first member.
+    pub(super) fn bucket(&self) -> Bucket {
+        match &self.task {
+            Task::Command(command) => match command.as_ref() {
+                Command::Write(write) => {
+                    write.members.first().map_or(Bucket(0), |member| member.address.resource.bucket())
+                }
+                Command::Acquire(acquire) => acquire.resource.bucket(),
+                Command::Advance(advance) => advance.resource.bucket(),
+                Command::Renew(renew) => renew.bucket,
+                Command::Release(release) => release.bucket,
+            },
+            Task::Probe => Bucket(0),
+        }
+    }
+
     /// Bytes of content that it brings.
     fn size(&self) -> usize {
         match &self.task {
@@ -255,6 +291,17 @@ fn checked(
         }
     }
     Ok(decision)
+}
+
+/// Whether an answer tells of something that an earlier commit made: a replay, a repeat.
+fn rests_on_rows(answer: &Answer) -> bool {
+    match answer {
+        Ok(None) | Err(_) => false,
+        Ok(Some(Outcome::Explained(members) | Outcome::NotWritten(members))) => {
+            members.iter().any(|member| matches!(member.verdict, Verdict::Replay(_)))
+        }
+        Ok(Some(outcome)) => outcome.refusal().is_none(),
+    }
 }
 
 /// What may still be said when a commit's outcome is not known: a refusal had no effect whatever became of the batch;

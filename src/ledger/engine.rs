@@ -64,6 +64,10 @@ pub trait Engine: Send + 'static {
     /// Makes them durable.
     fn commit(&mut self) -> impl Future<Output = CommitOutcome> + Send;
 
+    /// Ends a transaction in which nothing changes, such that all that it read is durable once this answers
+    /// [`CommitOutcome::Committed`]: what rests on rows that another commit made may only be told after that.
+    fn confirm(&mut self) -> impl Future<Output = CommitOutcome> + Send;
+
     /// Ends the transaction without a change.
     fn rollback(&mut self) -> impl Future<Output = ()> + Send;
 

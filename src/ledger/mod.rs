@@ -15,7 +15,7 @@ mod time;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::Effect;
@@ -27,7 +27,7 @@ use crate::protocol::command::Claim;
 use crate::protocol::outcome::Receipt;
 use crate::protocol::{Command, Context, Outcome};
 
-use driver::{Driver, Job, Task};
+use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity};
 use read::{ReadFailed, Reader, Reading};
 
@@ -74,23 +74,40 @@ impl Setting {
     }
 }
 
-/// The facade. Clones share one queue; when the last one is gone the committer finishes and closes the database.
+/// The committers of a ledger; it ends when they have all ended, or with the first one that breaks.
+pub type Committers = JoinHandle<Result<(), JoinError>>;
+
+/// The facade. Clones share the queues; when the last one is gone the committers finish and close the database.
 #[derive(Clone)]
 pub struct Ledger {
-    queue: mpsc::Sender<Job>,
+    /// One per committer.
+    queues: Arc<[mpsc::Sender<Job>]>,
     reader: Arc<dyn Reader>,
     reads: Arc<Semaphore>,
     setting: Arc<Setting>,
 }
 
 impl Ledger {
-    /// Starts the committer. The task ends once every clone of the ledger is gone and the queue is empty.
-    pub fn start<E: Engine>(engine: E, reader: Arc<dyn Reader>, setting: Setting) -> (Self, JoinHandle<()>) {
+    /// Starts a committer over each engine. The task ends once every clone of the ledger is gone and the queues are
+    /// empty, or with the first committer that breaks.
+    ///
+    /// A resource always goes to the same committer, so that its writes queue here and not at the database's row
+    /// locks; across processes, and for a batch over several resources, the row locks decide.
+    pub fn start<E: Engine>(
+        engines: Vec<E>,
+        reader: Arc<dyn Reader>,
+        setting: Setting,
+    ) -> (Self, Committers) {
         let setting = Arc::new(setting);
-        let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-        let committer = tokio::spawn(Driver::new(engine, setting.clone()).run(receiver));
+        let mut committers = JoinSet::new();
+        let mut queues = Vec::with_capacity(engines.len());
+        for engine in engines {
+            let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
+            committers.spawn(Driver::new(engine, setting.clone()).run(receiver));
+            queues.push(sender);
+        }
         let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));
-        (Self { queue: sender, reader, reads, setting }, committer)
+        (Self { queues: queues.into(), reader, reads, setting }, tokio::spawn(all_ended(committers)))
     }
 
     /// What is fixed for the life of the process.
@@ -105,29 +122,31 @@ impl Ledger {
     /// # Errors
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
-        match self.send(Task::Command(Box::new(command))).await? {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { task: Task::Command(Box::new(command)), reply };
+        let committer = usize::from(job.bucket().0).checked_rem(self.queues.len()).unwrap_or_default();
+        send(self.queues.get(committer), job)?;
+        match answered(answer).await? {
             Some(outcome) => Ok(outcome),
             None => Err(Unserved::Inconsistent),
         }
     }
 
-    /// Shows that the committer can begin and end a transaction.
+    /// Shows that every committer can begin and end a transaction.
     ///
     /// # Errors
     /// [`Unserved`] says what stands against it.
     pub async fn probe(&self) -> Result<(), Unserved> {
-        self.send(Task::Probe).await.map(|_| ())
-    }
-
-    async fn send(&self, task: Task) -> Result<Option<Outcome>, Unserved> {
-        let (reply, answer) = oneshot::channel();
-        match self.queue.try_send(Job { task, reply }) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => return Err(Unserved::Overloaded),
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Unserved::Draining),
+        let mut asked = Vec::with_capacity(self.queues.len());
+        for queue in self.queues.iter() {
+            let (reply, answer) = oneshot::channel();
+            send(Some(queue), Job { task: Task::Probe, reply })?;
+            asked.push(answer);
         }
-        // The committer answers every job; one that is dropped unanswered went down with it, half done or not.
-        answer.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
+        for answer in asked {
+            answered(answer).await?;
+        }
+        Ok(())
     }
 
     /// Judges the seal of a presented token; the keys alone tell.
@@ -169,4 +188,28 @@ impl Ledger {
             Err(_) => Err(Unserved::Unavailable(Effect::None)),
         }
     }
+}
+
+/// Waits for all committers; the first one that breaks ends the wait, and the others go on to their own end.
+async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinError> {
+    while let Some(ended) = committers.join_next().await {
+        if ended.is_err() {
+            committers.detach_all();
+            return ended;
+        }
+    }
+    Ok(())
+}
+
+fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {
+    let Some(queue) = queue else { return Err(Unserved::Draining) };
+    queue.try_send(job).map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
+        mpsc::error::TrySendError::Closed(_) => Unserved::Draining,
+    })
+}
+
+/// A committer answers every job; one that is dropped unanswered went down with it, half done or not.
+async fn answered(answer: oneshot::Receiver<Answer>) -> Answer {
+    answer.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
 }

@@ -128,6 +128,9 @@ pub trait Reader: Send + Sync + 'static {
     /// The namespaces that were ever used, in order.
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>>;
 
+    /// How an acknowledged write is kept, by the settings in force now; for people.
+    fn durability(&self) -> Reading<'_, String>;
+
     /// How far the database has come.
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq>;
 }

@@ -141,6 +141,10 @@ impl Reader for MemoryReader {
         at_once(Ok(self.shared.world().rows.namespaces().cloned().collect()))
     }
 
+    fn durability(&self) -> Reading<'_, String> {
+        at_once(Ok(super::DURABILITY.to_owned()))
+    }
+
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
         at_once(Ok(self.shared.world().ledger_seq))
     }

@@ -214,7 +214,7 @@ impl Database {
             Checkpointer::start(&path).await.map_err(|error| OpenError::database(&path, error))?;
         let identity =
             Identity { engine: "sqlite", database: found.id, schema_version: schema::version(), durability };
-        let reader = SqliteReader::new(readers.clone(), time.clone());
+        let reader = SqliteReader::new(readers.clone(), time.clone(), identity.durability.clone());
         let engine = SqliteEngine {
             path,
             connection: Some(connection),

@@ -30,6 +30,7 @@ mod listing;
 pub struct SqliteReader {
     pool: SqlitePool,
     time: Arc<SharedTime>,
+    durability: String,
 }
 
 macro_rules! document {
@@ -107,8 +108,8 @@ const NAMESPACES: &str = concat!(
 );
 
 impl SqliteReader {
-    pub(super) const fn new(pool: SqlitePool, time: Arc<SharedTime>) -> Self {
-        Self { pool, time }
+    pub(super) const fn new(pool: SqlitePool, time: Arc<SharedTime>, durability: String) -> Self {
+        Self { pool, time, durability }
     }
 
     async fn read_document(&self, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
@@ -241,6 +242,11 @@ impl Reader for SqliteReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         Box::pin(async move { Ok(self.read_namespaces().await?) })
+    }
+
+    fn durability(&self) -> Reading<'_, String> {
+        let durability = self.durability.clone();
+        Box::pin(async move { Ok(durability) })
     }
 
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {

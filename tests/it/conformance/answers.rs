@@ -1,19 +1,18 @@
 //! When a caller is answered, and what is said when the database does not play along.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use fencegate::domain::operation::Effect;
 use fencegate::domain::time::Timestamp;
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{self, MemoryEngine};
-use fencegate::ledger::{Ledger, Setting, Unserved};
+use fencegate::ledger::{Committers, Ledger, Setting, Unserved};
 use fencegate::limits::QUEUE_COMMANDS;
 use fencegate::protocol::Wanted;
 use fencegate::protocol::outcome::Outcome;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use crate::support::clock::ManualClock;
 use crate::support::commands::{Draft, acquire, granted, refused, written};
@@ -26,6 +25,7 @@ const CONFLICT_ONCE: u8 = 3;
 const REJECT_THE_BODY_BAD: u8 = 4;
 const LOSE_THE_DATABASE: u8 = 5;
 const LOSE_AND_FORGET: u8 = 6;
+const CONFIRM_NOTHING: u8 = 7;
 
 /// The memory engine behind a gate: each commit waits for a permit, and can be told to go wrong.
 struct Gated {
@@ -33,6 +33,7 @@ struct Gated {
     gate: Arc<Semaphore>,
     fault: Arc<AtomicU8>,
     lost: bool,
+    confirmed: Arc<AtomicU32>,
 }
 
 impl Engine for Gated {
@@ -76,6 +77,14 @@ impl Engine for Gated {
         }
     }
 
+    async fn confirm(&mut self) -> CommitOutcome {
+        self.confirmed.fetch_add(1, Ordering::SeqCst);
+        if self.fault.load(Ordering::SeqCst) == CONFIRM_NOTHING {
+            return CommitOutcome::Unknown("no standby answered".to_owned());
+        }
+        self.inner.confirm().await
+    }
+
     async fn rollback(&mut self) {
         self.inner.rollback().await;
     }
@@ -87,16 +96,19 @@ struct Bench {
     ledger: Ledger,
     gate: Arc<Semaphore>,
     fault: Arc<AtomicU8>,
-    committer: JoinHandle<()>,
+    confirmed: Arc<AtomicU32>,
+    committer: Committers,
 }
 
 fn bench(permits: usize) -> Bench {
     let (inner, reader, identity) = memory::open(DATABASE, Arc::new(ManualClock::new()));
     let (gate, fault) = (Arc::new(Semaphore::new(permits)), Arc::new(AtomicU8::new(WORK)));
-    let engine = Gated { inner, gate: gate.clone(), fault: fault.clone(), lost: false };
+    let confirmed = Arc::new(AtomicU32::new(0));
+    let engine =
+        Gated { inner, gate: gate.clone(), fault: fault.clone(), lost: false, confirmed: confirmed.clone() };
     let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new() };
-    let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting);
-    Bench { ledger, gate, fault, committer }
+    let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting);
+    Bench { ledger, gate, fault, confirmed, committer }
 }
 
 /// An answer before the commit would acknowledge what a crash can still take away.
@@ -256,7 +268,7 @@ async fn a_stop_answers_everything_that_was_taken() {
     drop(bench.ledger);
     bench.gate.add_permits(1);
     assert!(matches!(taken.await.unwrap(), Ok(Outcome::Granted(_))));
-    bench.committer.await.unwrap();
+    bench.committer.await.unwrap().unwrap();
 }
 
 /// A refusal is an answer about rows that are durable already; it needs no commit of its own.
@@ -266,4 +278,23 @@ async fn a_refusal_costs_no_commit() {
     granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
     refused(&bench.ledger, acquire("single/a", "bob", 2)).await;
     assert_eq!(bench.gate.available_permits(), 0);
+}
+
+/// A replay tells of a commit that another process may have made. Must hold: it is told only after a confirmation, and
+/// one that cannot be confirmed is "unknown", not a promise. Fresh writes and refusals need none.
+#[tokio::test]
+async fn a_replay_is_told_only_once_it_is_confirmed() {
+    let bench = bench(64);
+    let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
+    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    assert!(!written(&bench.ledger, &draft).await.replayed);
+    refused(&bench.ledger, acquire("single/a", "bob", 2)).await;
+    assert_eq!(bench.confirmed.load(Ordering::SeqCst), 0);
+    assert!(written(&bench.ledger, &draft).await.replayed);
+    assert_eq!(bench.confirmed.load(Ordering::SeqCst), 1);
+    bench.fault.store(CONFIRM_NOTHING, Ordering::SeqCst);
+    let unsure = bench.ledger.submit(draft.command(&bench.ledger)).await;
+    assert_eq!(unsure.unwrap_err(), Unserved::Unavailable(Effect::Unknown));
+    bench.fault.store(WORK, Ordering::SeqCst);
+    assert!(written(&bench.ledger, &draft).await.replayed);
 }

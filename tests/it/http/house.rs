@@ -134,7 +134,7 @@ impl House {
         let reader: Arc<dyn Reader> = Arc::new(ScriptedReader::new(reader, script.clone()));
         let setting =
             Setting { namespaces: plan.namespaces, keyring: keyring(), identity, render: render_receipt };
-        let (ledger, _committer) = Ledger::start(engine, reader, setting);
+        let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
         let router = router(Door {
             ledger,

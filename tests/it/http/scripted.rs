@@ -78,6 +78,10 @@ impl Engine for ScriptedEngine {
         }
     }
 
+    async fn confirm(&mut self) -> CommitOutcome {
+        self.inner.confirm().await
+    }
+
     async fn rollback(&mut self) {
         self.inner.rollback().await;
     }
@@ -140,6 +144,10 @@ impl Reader for ScriptedReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         self.scripted(self.inner.namespaces())
+    }
+
+    fn durability(&self) -> Reading<'_, String> {
+        self.scripted(self.inner.durability())
     }
 
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {

@@ -20,14 +20,13 @@ use fencegate::domain::time::{Clock, Timestamp};
 use fencegate::ledger::engine::Identity;
 use fencegate::ledger::read::Reader;
 use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, SqliteEngine, SqliteReader};
-use fencegate::ledger::{Ledger, Setting, Unserved, memory};
+use fencegate::ledger::{Committers, Ledger, Setting, Unserved, memory};
 use fencegate::protocol::command::{Member, Write};
 use fencegate::protocol::outcome::{Receipt, Written};
 use fencegate::protocol::{Command, Outcome};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -69,7 +68,7 @@ pub(crate) struct Place {
 /// A ledger at work.
 pub(crate) struct Running {
     pub(crate) ledger: Ledger,
-    committer: JoinHandle<()>,
+    committer: Committers,
 }
 
 impl Place {
@@ -104,7 +103,7 @@ impl Place {
 impl Running {
     async fn over(database: Database) -> Self {
         let (engine, reader, identity) = database.start().await.unwrap();
-        let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting(identity));
+        let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting(identity));
         Self { ledger, committer }
     }
 
@@ -117,7 +116,7 @@ impl Running {
     /// One that forgets everything, to compare with.
     pub(crate) fn in_memory(clock: Arc<Hands>) -> Self {
         let (engine, reader, identity) = memory::open(DATABASE, clock);
-        let (ledger, committer) = Ledger::start(engine, Arc::new(reader), setting(identity));
+        let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting(identity));
         Self { ledger, committer }
     }
 
@@ -150,7 +149,7 @@ impl Running {
 
     pub(crate) async fn close(self) {
         drop(self.ledger);
-        self.committer.await.unwrap();
+        self.committer.await.unwrap().unwrap();
     }
 }
 

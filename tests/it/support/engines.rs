@@ -7,10 +7,9 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::ledger::sqlite::OpenMode;
-use fencegate::ledger::{Ledger, Setting, keys, memory, sqlite};
+use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, sqlite};
 use fencegate::protocol::outcome::Receipt;
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -32,7 +31,7 @@ pub(crate) const DATABASE: Uuid = Uuid::from_u128(0xfe9c_e6a7_e000_4000_8000_000
 pub(crate) struct Running {
     pub(crate) ledger: Ledger,
     pub(crate) clock: Arc<ManualClock>,
-    committer: JoinHandle<()>,
+    committer: Committers,
     kind: Kind,
     folder: Option<TempDir>,
 }
@@ -47,7 +46,7 @@ impl Running {
         let (ledger, committer) = match &folder {
             None => {
                 let (engine, reader, identity) = memory::open(DATABASE, clock.clone());
-                Ledger::start(engine, Arc::new(reader), setting(identity))
+                Ledger::start(vec![engine], Arc::new(reader), setting(identity))
             }
             Some(folder) => {
                 let path = folder.path().join("ledger.db");
@@ -58,7 +57,7 @@ impl Running {
                     database.record_key(key).await.unwrap();
                 }
                 let (engine, reader, identity) = database.start().await.unwrap();
-                Ledger::start(engine, Arc::new(reader), setting(identity))
+                Ledger::start(vec![engine], Arc::new(reader), setting(identity))
             }
         };
         Self { ledger, clock, committer, kind, folder }
@@ -67,7 +66,7 @@ impl Running {
     /// Stops in good order: every clone of the ledger must be gone.
     pub(crate) async fn stop(self) -> Option<TempDir> {
         drop(self.ledger);
-        self.committer.await.unwrap();
+        self.committer.await.unwrap().unwrap();
         self.folder
     }
 
