@@ -139,6 +139,7 @@ async fn open_ledger(config: &Config, surroundings: &Surroundings) -> anyhow::Re
             warn!("database = \"memory\": everything is lost when this process ends");
             Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
         }
+        Database::Postgres(_) => anyhow::bail!("TEMPORARY"),
         Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
     }
 }
@@ -225,6 +226,7 @@ pub fn migrate(
     async move {
         match database {
             Database::Memory => Ok(Vec::new()),
+            Database::Postgres(_) => anyhow::bail!("TEMPORARY"),
             Database::Sqlite(path) => {
                 if mode == MigrateMode::Apply {
                     sqlite::migrate(&path).await?;

@@ -11,6 +11,7 @@ mod given;
 mod keys;
 mod mistake;
 mod origin;
+mod postgres;
 mod settle;
 mod variables;
 mod walk;
@@ -25,6 +26,7 @@ use crate::domain::namespaces::Namespaces;
 
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
+pub use postgres::PostgresAddress;
 pub use variables::Variables;
 
 /// The port where none is configured.
@@ -43,6 +45,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where its records are.
     pub database: Database,
+    /// Connections to a PostgreSQL server, at most.
+    pub max_connections: u32,
     /// Where its seal keys are.
     pub seal_key: KeySource,
     /// Largest body in bytes, where a namespace says nothing else.
@@ -56,6 +60,8 @@ pub struct Config {
 pub enum Database {
     /// In a file.
     Sqlite(PathBuf),
+    /// On a PostgreSQL server, which several gateways may share.
+    Postgres(PostgresAddress),
     /// In this process, and forgotten at its end.
     Memory,
 }

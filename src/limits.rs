@@ -57,6 +57,15 @@ pub const SQLITE_WAL_PAGES: i64 = 32_768;
 /// Page cache of the writing connection, in KiB.
 pub const SQLITE_CACHE_KIB: u32 = 16_384;
 
+/// Connections to PostgreSQL where none are configured: its default of 100 then serves a dozen replicas.
+pub const POSTGRES_CONNECTIONS: u32 = 8;
+
+/// Fewest connections to PostgreSQL: one that writes, one that reads.
+pub const POSTGRES_CONNECTIONS_LEAST: u32 = 2;
+
+/// Most connections to PostgreSQL of one gateway: each is a process there, and more than that only wait for each other.
+pub const POSTGRES_CONNECTIONS_GREATEST: u32 = 200;
+
 /// Items of one page of a list, at most.
 pub const PAGE_ITEMS: u32 = 100;
 

@@ -26,6 +26,7 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
     };
     let database = match &config.database {
         Database::Sqlite(path) => format!("sqlite://{}", path.display()),
+        Database::Postgres(address) => address.to_string(),
         Database::Memory => "memory".to_owned(),
     };
     let named = config.namespaces.named().map(|(name, rules)| namespace(name.as_str(), rules));

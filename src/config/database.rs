@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use super::Database;
 use super::given::Given;
-use super::keys::LATER;
 use super::mistake::Mistakes;
+use super::postgres::PostgresAddress;
 
 /// Said of every database address that is none.
-const FORMS: &str = "write \"sqlite://PATH\" or \"memory\"";
+const FORMS: &str = "write \"sqlite://PATH\", \"postgres://USER@HOST/DATABASE\" or \"memory\"";
 
 /// Reads `listen`: an IP address of this machine's loopback, and a port.
 pub(super) fn listen(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<SocketAddr> {
@@ -44,7 +44,10 @@ pub(super) fn database(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Dat
         return Some(Database::Memory);
     }
     let problem = match text.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => format!("PostgreSQL {LATER}; {FORMS}"),
+        Some(("postgres" | "postgresql", rest)) => match PostgresAddress::parse(rest) {
+            Ok(address) => return Some(Database::Postgres(address)),
+            Err(problem) => problem,
+        },
         Some(("sqlite", "")) => format!("names no file; {FORMS}"),
         Some(("sqlite", ":memory:")) => {
             "write \"memory\" for a database that is forgotten at the end".to_owned()

@@ -23,6 +23,7 @@ pub(super) struct Draft {
     pub(super) database: Slot<Database>,
     pub(super) seal_key_file: Slot<PathBuf>,
     pub(super) seal_key: Slot<Zeroizing<String>>,
+    pub(super) max_connections: Slot<u32>,
     pub(super) max_body_bytes: Slot<u64>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
@@ -70,6 +71,12 @@ impl Draft {
             "seal_key_file" => {
                 let path = given.text(mistakes).map(|text| given.origin.base().join(text));
                 self.seal_key_file = Slot::of(given, path);
+            }
+            "max_connections" => {
+                let range = u64::from(limits::POSTGRES_CONNECTIONS_LEAST)
+                    ..=u64::from(limits::POSTGRES_CONNECTIONS_GREATEST);
+                let number = given.whole(&range, mistakes).and_then(|number| u32::try_from(number).ok());
+                self.max_connections = Slot::of(given, number);
             }
             "max_body_bytes" => {
                 self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));

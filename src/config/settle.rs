@@ -14,19 +14,32 @@ use crate::domain::lease::{Ttl, TtlBounds};
 use crate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, DefinitionError, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
+use crate::limits::POSTGRES_CONNECTIONS;
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
 pub(super) fn settle(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> Config {
     let max_body_bytes = draft.max_body_bytes.or(DEFAULT_MAX_BODY_BYTES);
     let namespaces = settle_namespaces(&draft.namespaces, max_body_bytes, mistakes);
     let database = draft.database.found().map(|found| found.value.clone());
+    let database = database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db")));
     Config {
         listen: draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)),
-        database: database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db"))),
+        max_connections: max_connections(draft, &database, mistakes),
+        database,
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
         namespaces,
     }
+}
+
+fn max_connections(draft: &Draft, database: &Database, mistakes: &mut Mistakes) -> u32 {
+    if let (Database::Sqlite(_) | Database::Memory, Some(found), false) =
+        (database, draft.max_connections.found(), draft.database.is_mistaken())
+    {
+        let problem = "counts connections to PostgreSQL: it goes with database = \"postgres://…\" alone";
+        mistakes.note(&found.place, "max_connections", problem);
+    }
+    draft.max_connections.or(POSTGRES_CONNECTIONS)
 }
 
 fn seal_key(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> KeySource {

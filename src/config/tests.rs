@@ -36,6 +36,7 @@ fn no_file_at_all_is_a_working_gateway() {
         Config {
             listen: "127.0.0.1:8080".parse().unwrap(),
             database: Database::Sqlite("fencegate.db".into()),
+            max_connections: 8,
             seal_key: KeySource::File("fencegate.key".into()),
             max_body_bytes: 1_048_576,
             namespaces: Namespaces::default(),
@@ -151,4 +152,16 @@ fn a_printed_configuration_shows_no_key() {
     let config = Config::parse(&sources).unwrap();
     assert!(matches!(&config.seal_key, KeySource::Inline(text) if text.as_str() == secret));
     assert!(!format!("{config:?}").contains("AAAA"), "{config:?}");
+}
+
+#[test]
+fn a_postgresql_database_may_have_several_hosts_and_a_bound_of_connections() {
+    let config = parse("database = \"postgres://u:pw@a,b:5433/d\"\nmax_connections = 3").unwrap();
+    let Database::Postgres(address) = &config.database else { panic!("{:?}", config.database) };
+    assert_eq!(address.urls().len(), 2);
+    assert_eq!(config.max_connections, 3);
+    assert!(!format!("{config:?}").contains("pw"), "a password is shown");
+    assert!(parse("database = \"postgres://u@a/d\"\nmax_connections = 1").is_err());
+    let told = parse("max_connections = 3").unwrap_err().to_string();
+    assert!(told.contains("goes with database = \"postgres://…\" alone"), "{told}");
 }

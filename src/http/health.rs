@@ -22,7 +22,7 @@ struct AliveJson {
 struct ReadyJson {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    checks: Option<[Check; 3]>,
+    checks: Option<[Check; 4]>,
 }
 
 #[derive(Serialize)]
@@ -33,20 +33,20 @@ struct Check {
 }
 
 #[derive(Serialize)]
-struct StatusJson<'a> {
+struct StatusJson {
     version: &'static str,
     api_version: &'static str,
-    database: DatabaseJson<'a>,
+    database: DatabaseJson,
     namespaces: NamespacesJson,
     started_at: Rfc3339,
 }
 
 #[derive(Serialize)]
-struct DatabaseJson<'a> {
+struct DatabaseJson {
     engine: &'static str,
     id: Shown<Uuid>,
     schema_version: Option<i64>,
-    durability: &'a str,
+    durability: String,
     ledger_seq: Shown<LedgerSeq>,
 }
 
@@ -63,9 +63,11 @@ pub(super) fn livez() -> Response {
 
 /// `GET /readyz`. A namespace that is configured differently is named and makes nobody unready: the others are served.
 pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
-    let checks = [ledger(asked.hall).await, definitions(asked.hall).await, accepting(asked.hall)];
-    let [ledger, _, accepting] = &checks;
-    let ready = ledger.ok && accepting.ok;
+    let hall = asked.hall;
+    let (ledger, reads) = tokio::join!(ledger(hall), reads(hall));
+    let checks = [ledger, reads, definitions(hall).await, accepting(hall)];
+    let [ledger, reads, _, accepting] = &checks;
+    let ready = ledger.ok && reads.ok && accepting.ok;
     let status = if ready { StatusCode::OK } else { Code::DatabaseUnavailable.status() };
     let checks = asked.query.value("verbose").map(|_| checks);
     Ok(wire::json(status, &ReadyJson { ready, checks }))
@@ -76,6 +78,7 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
     let (_, differing) = differing(hall).await?;
     let ledger_seq = hall.read(|reader| reader.ledger_seq()).await?;
+    let durability = hall.read(|reader| reader.durability()).await?;
     let identity = &hall.door.ledger.setting().identity;
     let answer = StatusJson {
         version: env!("CARGO_PKG_VERSION"),
@@ -84,7 +87,7 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
             engine: identity.engine,
             id: Shown(identity.database),
             schema_version: identity.schema_version,
-            durability: &identity.durability,
+            durability,
             ledger_seq: Shown(ledger_seq),
         },
         namespaces: NamespacesJson {
@@ -96,23 +99,31 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
     Ok(wire::json(StatusCode::OK, &answer))
 }
 
-/// Whether the committer can begin and end a transaction. Only the waiting is given up after a while, never the
+/// Whether every committer can begin and end a transaction. Only the waiting is given up after a while, never the
 /// transaction.
 async fn ledger(hall: &Hall) -> Check {
-    let name = "ledger";
     let probed = tokio::time::timeout(PROBE_TIMEOUT, hall.door.ledger.probe()).await;
-    let unready = |detail: String| Check { name, ok: false, detail };
-    match probed {
-        Err(_) => unready(format!("no answer within {} s", PROBE_TIMEOUT.as_secs())),
-        Ok(Err(unserved)) => unready(unserved.to_string()),
-        Ok(Ok(())) => match hall.read(|reader| reader.ledger_seq()).await {
-            Err(problem) => unready(problem.detail().to_owned()),
-            Ok(seq) => {
-                let detail = format!("{}, batch {seq}", hall.door.ledger.setting().identity.engine);
-                Check { name, ok: true, detail }
-            }
-        },
-    }
+    let (ok, detail) = match probed {
+        Err(_) => (false, no_answer()),
+        Ok(Err(unserved)) => (false, unserved.to_string()),
+        Ok(Ok(())) => (true, hall.door.ledger.setting().identity.engine.to_owned()),
+    };
+    Check { name: "ledger", ok, detail }
+}
+
+/// Whether the records can be read, and how far they go.
+async fn reads(hall: &Hall) -> Check {
+    let read = tokio::time::timeout(PROBE_TIMEOUT, hall.read(|reader| reader.ledger_seq())).await;
+    let (ok, detail) = match read {
+        Err(_) => (false, no_answer()),
+        Ok(Err(problem)) => (false, problem.detail().to_owned()),
+        Ok(Ok(seq)) => (true, format!("up to {seq}")),
+    };
+    Check { name: "reads", ok, detail }
+}
+
+fn no_answer() -> String {
+    format!("no answer within {} s", PROBE_TIMEOUT.as_secs())
 }
 
 async fn definitions(hall: &Hall) -> Check {

@@ -312,7 +312,7 @@ pub(super) fn unserved(unserved: &Unserved, location: Option<String>) -> Problem
             Problem::new(Code::Overloaded, "the queue is full; send the request again in 1 s")
         }
         Unserved::Draining => draining(),
-        Unserved::Unavailable(Effect::None | Effect::Applied) => Problem::new(
+        Unserved::Unavailable(Effect::None | Effect::Applied) | Unserved::Unready(_) => Problem::new(
             Code::DatabaseUnavailable,
             "the database cannot be used at the moment; nothing was changed; send the request again in 1 s",
         ),

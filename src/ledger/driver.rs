@@ -129,7 +129,7 @@ impl<E: Engine> Driver<E> {
         }
         let answers = match doubt {
             Some(unknown) => self.look_up(&batch).await.unwrap_or(unknown),
-            None => batch.iter().map(|_| Err(Unserved::Unavailable(Effect::None))).collect(),
+            None => batch.iter().map(|job| Err(job.unserved(&last))).collect(),
         };
         error!(reason = last, members = batch.len(), "the database cannot be used for these requests");
         answer_each(batch, answers);
@@ -224,6 +224,14 @@ impl Job {
                 Command::Release(release) => release.bucket,
             },
             Task::Probe => Bucket(0),
+        }
+    }
+
+    /// What it is told when nothing could be done.
+    fn unserved(&self, reason: &str) -> Unserved {
+        match &self.task {
+            Task::Command(_) => Unserved::Unavailable(Effect::None),
+            Task::Probe => Unserved::Unready(reason.to_owned()),
         }
     }
 

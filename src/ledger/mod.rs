@@ -43,6 +43,9 @@ pub enum Unserved {
     /// The database cannot be used; the effect says whether something may have happened.
     #[error("the database is not available")]
     Unavailable(Effect),
+    /// The answer to a probe: the committer cannot begin and end a transaction. The reason is for operators.
+    #[error("{0}")]
+    Unready(String),
     /// The rows contradict the rules. Nothing happened.
     #[error("the rows contradict the rules")]
     Inconsistent,

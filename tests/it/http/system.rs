@@ -108,8 +108,8 @@ async fn a_namespace_that_is_configured_differently_is_named_and_not_served() {
     assert_eq!(shown["differs"], differs);
     assert_eq!(house.get("/v1/status").await.expect(200)["namespaces"]["differing"], json!(["pages"]));
     let ready = house.get("/readyz?verbose").await.expect(200);
-    assert_eq!((ready["ready"].as_bool(), ready["checks"][1]["ok"].as_bool()), (Some(true), Some(false)));
-    assert!(ready["checks"][1]["detail"].as_str().unwrap().contains(differs));
+    assert_eq!((ready["ready"].as_bool(), ready["checks"][2]["ok"].as_bool()), (Some(true), Some(false)));
+    assert!(ready["checks"][2]["detail"].as_str().unwrap().contains(differs));
     for path in
         ["/fenced/pages/a", "/fenced/pages/never", "/v1/resources/pages/a", "/v1/operations?resource=pages/a"]
     {
@@ -141,14 +141,17 @@ async fn status_and_health_say_what_runs() {
     let verbose = house.get("/readyz?verbose=1").await.expect(200);
     let names: Vec<&str> =
         verbose["checks"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ledger", "definitions", "accepting"]);
+    assert_eq!(names, ["ledger", "reads", "definitions", "accepting"]);
     house.script.reads_fail.store(true, std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(house.get("/readyz").await.expect(503), json!({"ready": false}));
+    let unready = house.get("/readyz?verbose").await.expect(503);
+    let failing: Vec<bool> =
+        unready["checks"].as_array().unwrap().iter().map(|one| one["ok"].as_bool().unwrap()).collect();
+    assert_eq!(failing, [true, false, false, true]);
     assert_eq!(house.get("/livez").await.status, 200);
     house.script.reads_fail.store(false, std::sync::atomic::Ordering::SeqCst);
     house.draining.cancel();
     let verbose = house.get("/readyz?verbose").await.expect(503);
-    assert_eq!(verbose["checks"][2], json!({"name": "accepting", "ok": false, "detail": "shutting down"}));
+    assert_eq!(verbose["checks"][3], json!({"name": "accepting", "ok": false, "detail": "shutting down"}));
     // Reads go on to the end; nothing new is taken in.
     assert_eq!(house.get("/v1/resources").await.status, 200);
     house

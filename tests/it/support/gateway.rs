@@ -50,6 +50,7 @@ impl Gateway {
         let config = Config {
             listen: address,
             database: Database::Sqlite(folder.path().join("fencegate.db")),
+            max_connections: 8,
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             namespaces: namespaces.clone(),
