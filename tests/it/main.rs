@@ -27,6 +27,8 @@ mod naive;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod sqlite;
