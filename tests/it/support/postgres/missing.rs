@@ -11,7 +11,40 @@ pub(crate) const REMEDY: &str = "PostgreSQL is missing, and could not be fetched
     that need it pass without having run; `postgres::what_could_not_run` then names and counts them";
 
 /// Every test that needs PostgreSQL. A test that is not listed here fails; an entry that no test asks for, too.
-pub(crate) const NEED_POSTGRES: &[&str] = &["postgres::cluster::a_server_of_our_own_obeys"];
+pub(crate) const NEED_POSTGRES: &[&str] = &[
+    "postgres::cluster::a_server_of_our_own_obeys",
+    "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth",
+    "postgres::commits::a_commit_that_is_never_answered_is_looked_up_and_found",
+    "postgres::commits::a_commit_that_never_arrived_is_made_anew",
+    "postgres::commits::a_commit_whose_answer_was_cut_off_is_looked_up_and_found",
+    "postgres::connections::a_transaction_mode_pooler_changes_nothing",
+    "postgres::connections::hang_ups_with_two_connections_leave_nothing_open",
+    "postgres::failover::a_failover_to_a_synchronous_standby_loses_nothing",
+    "postgres::failover::without_its_standby_a_strict_primary_acknowledges_nothing",
+    "postgres::faults::a_frozen_database_is_waited_for_no_longer_than_the_budget",
+    "postgres::faults::a_full_disk_fails_closed",
+    "postgres::faults::a_read_only_database_fails_closed",
+    "postgres::faults::a_stopped_database_fails_closed_and_comes_back",
+    "postgres::faults::restarts_and_kills_under_load_lose_and_double_nothing",
+    "postgres::faults::without_connections_it_fails_closed",
+    "postgres::locks::a_row_that_is_held_for_long_is_unavailable_and_no_more",
+    "postgres::locks::a_write_that_waited_past_a_higher_floor_is_refused",
+    "postgres::locks::a_write_that_waited_past_a_release_is_refused",
+    "postgres::locks::a_write_that_waited_past_its_lease_is_refused",
+    "postgres::locks::prepared_transactions_of_others_are_left_alone",
+    "postgres::opening::a_replica_without_the_recorded_key_does_not_start",
+    "postgres::opening::a_schema_of_another_version_is_refused_with_what_to_do",
+    "postgres::opening::a_server_that_takes_or_keeps_nothing_is_refused",
+    "postgres::opening::a_standby_listed_first_is_passed_over",
+    "postgres::opening::an_empty_database_is_made_ready_by_the_first_start",
+    "postgres::opening::migrate_tells_first_and_does_then",
+    "replicas::ends::a_rolling_restart_is_nobodys_trouble",
+    "replicas::ends::kills_of_replicas_lose_and_double_nothing",
+    "replicas::pauses::a_replica_that_is_stopped_in_the_middle_of_its_work_holds_nobody_up_for_ever",
+    "replicas::pauses::a_replica_that_wakes_after_a_take_over_changes_nothing",
+    "replicas::races::no_edit_is_lost_between_replicas",
+    "replicas::races::one_owner_per_generation_whichever_replica_was_asked",
+];
 
 /// What was found; where nothing was, None if that is allowed.
 pub(crate) fn or_missing<T>(test: &str, found: Result<T, &str>) -> Option<T> {

@@ -6,9 +6,14 @@
 pub(crate) mod binaries;
 pub(crate) mod cluster;
 pub(crate) mod files;
+pub(crate) mod load;
 pub(crate) mod missing;
 pub(crate) mod patience;
+pub(crate) mod pooler;
+pub(crate) mod proxy;
+pub(crate) mod replica;
 pub(crate) mod server;
+pub(crate) mod watched;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
