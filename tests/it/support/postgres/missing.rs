@@ -12,6 +12,12 @@ pub(crate) const REMEDY: &str = "PostgreSQL is missing, and could not be fetched
 
 /// Every test that needs PostgreSQL. A test that is not listed here fails; an entry that no test asks for, too.
 pub(crate) const NEED_POSTGRES: &[&str] = &[
+    "conformance::histories::postgres::gives_the_outcomes_of_the_reference",
+    "conformance::races::sixty_four_tasks_race_on_every_engine",
+    "conformance::restart::postgres::a_position_that_was_issued_again_belongs_to_its_new_owner",
+    "conformance::restart::postgres::a_restart_does_not_stretch_a_lease",
+    "conformance::restart::postgres::an_expiry_that_was_seen_stays_seen_after_a_restart",
+    "conformance::restart::postgres::everything_that_fences_survives_a_restart",
     "postgres::cluster::a_server_of_our_own_obeys",
     "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth",
     "postgres::commits::a_commit_that_is_never_answered_is_looked_up_and_found",
@@ -44,6 +50,28 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "replicas::pauses::a_replica_that_wakes_after_a_take_over_changes_nothing",
     "replicas::races::no_edit_is_lost_between_replicas",
     "replicas::races::one_owner_per_generation_whichever_replica_was_asked",
+    "stories::changed_payload::postgres::a_refused_id_is_not_bound",
+    "stories::changed_payload::postgres::the_same_id_with_another_payload_is_a_conflict_and_the_first_stands",
+    "stories::delayed_request::postgres::a_copy_of_an_applied_request_arrives_after_newer_writes",
+    "stories::delayed_request::postgres::the_first_delivery_arrives_after_the_second_generation_wrote",
+    "stories::deletion_and_recreation::postgres::a_tombstone_keeps_its_counters_and_an_old_write_stays_out",
+    "stories::deletion_and_recreation::postgres::an_honest_late_retry_finds_its_own_life",
+    "stories::deletion_and_recreation::postgres::deleting_what_never_was_changes_nothing",
+    "stories::equal_token::postgres::gapless_says_which_sequence_comes_next",
+    "stories::equal_token::postgres::under_ordered_sequences_rise_and_start_anew_with_each_generation",
+    "stories::equal_token::postgres::under_session_every_edit_after_the_first_names_what_it_edits",
+    "stories::equal_token::postgres::under_single_a_generation_is_one_publication",
+    "stories::late_renewal::postgres::a_late_release_does_not_end_the_others_lease",
+    "stories::late_renewal::postgres::a_late_renewal_never_extends_the_others_lease",
+    "stories::late_renewal::postgres::a_late_renewal_says_how_the_lease_ended_and_never_brings_it_back",
+    "stories::lost_answer::postgres::the_outcome_can_be_asked_for_without_sending_the_payload_again",
+    "stories::lost_answer::postgres::the_owner_asks_again_and_gets_the_first_answer",
+    "stories::lost_answer::postgres::the_owner_learns_it_although_superseded_a_millisecond_later",
+    "stories::paused_worker::postgres::alice_resumes_after_bob_acquired_and_before_he_wrote",
+    "stories::paused_worker::postgres::alice_resumes_after_bob_published",
+    "stories::paused_worker::postgres::alice_resumes_and_nobody_came_after_her",
+    "stories::recovery::postgres::the_replacement_repeats_the_operation_and_no_second_commit_happens",
+    "stories::restart::postgres::leases_tokens_floors_and_answers_survive",
 ];
 
 /// What was found; where nothing was, None if that is allowed.

@@ -4,6 +4,7 @@
 //! of one's own, for tests that stop, kill or starve it. Nothing here ever speaks to a server that happens to be there.
 
 pub(crate) mod binaries;
+mod clock;
 pub(crate) mod cluster;
 pub(crate) mod files;
 pub(crate) mod load;
@@ -36,8 +37,7 @@ pub(crate) struct Fresh {
 ///
 /// `test` is the test's name as it stands in [`missing::NEED_POSTGRES`].
 pub(crate) async fn needed(test: &str) -> Option<Fresh> {
-    let cluster = shared(test)?;
-    Some(fresh(cluster).await)
+    Some(fresh(shared(needed_binaries(test)?)).await)
 }
 
 /// What a test needs to start servers of its own; the same rule as for [`needed`].
@@ -53,9 +53,13 @@ pub(crate) async fn fresh(cluster: &Cluster) -> Fresh {
     Fresh { url: cluster.url(&name), admin: cluster.admin_url(&name), name }
 }
 
+/// A further fresh database on the shared server, for a test that has asked for PostgreSQL already.
+pub(crate) async fn one_more() -> Fresh {
+    fresh(shared(Binaries::found().expect("the test asked whether PostgreSQL is here"))).await
+}
+
 /// The server that the tests of this process share.
-fn shared(test: &str) -> Option<&'static Cluster> {
+fn shared(binaries: &'static Binaries) -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
-    let binaries = needed_binaries(test)?;
-    Some(SHARED.get_or_init(|| Cluster::start(binaries, &[("max_connections", "300")])))
+    SHARED.get_or_init(|| Cluster::start(binaries, &[("max_connections", "300")]))
 }
