@@ -1,0 +1,3 @@
+//! What needs no server: the texts of the statements.
+
+use super::tuples::Shape;
