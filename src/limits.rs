@@ -185,3 +185,48 @@ pub const LOG_LINES: usize = 8_192;
 
 /// How long a client may go without taking anything of its answer.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Threads of the load generator of `bench`, as many as its comparison with wrk had; one connection has one.
+pub const BENCH_LOAD_THREADS: u64 = 2;
+
+/// Largest answer that the load generator of `bench` reads, in bytes: that of a batch of 64 writes is a third of it.
+pub const BENCH_ANSWER_BYTES: usize = 65_536;
+
+/// How much of a wrong answer `bench` shows, in bytes.
+pub const BENCH_FAULT_BYTES: usize = 600;
+
+/// How long the last answers of a cell may take after its measured time.
+pub const BENCH_CELL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How finely `bench` keeps a fixed rate: a request is sent at most this much late, and the lateness counts.
+pub const BENCH_PACE: Duration = Duration::from_micros(200);
+
+/// Connections of the pools that `bench` compares with: what services commonly have.
+pub const BENCH_POOL: u32 = 16;
+
+/// How long the SQLite pool of `bench` waits for a lock: long enough that waiting shows as latency and not as errors.
+pub const BENCH_BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one step of `bench` outside a cell may take: a start, a stop, a checkpoint of a large file.
+pub const BENCH_STEP_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Pause between two looks of `bench` at something that is about to change.
+pub const BENCH_PAUSE: Duration = Duration::from_millis(10);
+
+/// How much of the log of a process `bench` shows when it does not start, in bytes.
+pub const BENCH_LOG_BYTES: usize = 2_048;
+
+/// Connections that write the documents of `bench` before it measures: enough to fill the gateway's batches.
+pub const BENCH_PRELOAD_CONNECTIONS: u64 = 8;
+
+/// Rounds of one `bench`, at most.
+pub const BENCH_ROUNDS: u32 = 100;
+
+/// Longest measured time of one cell of `bench`.
+pub const BENCH_SECONDS: Duration = Duration::from_mins(5);
+
+/// Resources of one `bench`, at most: their names have six digits.
+pub const BENCH_RESOURCES: u64 = 1_000_000;
+
+/// Connections of one cell of `bench`, at most: each needs a target that was made under a token below that of the load.
+pub const BENCH_CONNECTIONS: u64 = 512;
