@@ -231,3 +231,32 @@ pub const BENCH_RESOURCES: u64 = 1_000_000;
 
 /// Connections of one cell of `bench`, at most: each needs a target that was made under a token below that of the load.
 pub const BENCH_CONNECTIONS: u64 = 512;
+
+/// Writers on PostgreSQL per process, each with a connection and batches of its own: the flush of one overlaps with the
+/// work of the other. More of them make the batches smaller, which costs more than the overlap gains.
+pub const POSTGRES_COMMITTERS: u32 = 2;
+
+/// How long a batch may take on PostgreSQL, from its beginning to the answer to its COMMIT. After that its callers are
+/// told that the database is not available, or that the outcome is not known.
+pub const POSTGRES_PATIENCE: Duration = Duration::from_secs(6);
+
+/// How long a statement waits for a row that somebody else holds, in milliseconds: longer than a stopped gateway can
+/// hold one, and short enough that the batch can still be committed in its time.
+pub const POSTGRES_LOCK_TIMEOUT_MS: u32 = 4_000;
+
+/// How long a transaction may lie idle before the server ends it, in milliseconds: so a gateway that was stopped in the
+/// middle of one holds no rows for longer. A gateway that runs needs a few milliseconds between two statements.
+pub const POSTGRES_IDLE_IN_TRANSACTION_MS: u32 = 3_000;
+
+/// Connections that nobody waits for any more and that have not ended yet. Beyond it no new one is made: a server that
+/// takes connections and answers nothing would else be given ever more of them.
+pub const POSTGRES_SET_ASIDE: usize = 16;
+
+/// How long a read on PostgreSQL may take, the wait for a connection included.
+pub const POSTGRES_READ_PATIENCE: Duration = Duration::from_secs(6);
+
+/// How long a stopping gateway waits for a connection to close.
+pub const POSTGRES_CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The oldest PostgreSQL that the statements are written for, as `server_version_num` says it.
+pub const POSTGRES_LEAST_VERSION: i64 = 140_000;

@@ -231,7 +231,10 @@ mod tests {
         let mut results = Results::default();
         results.keep(key, Sample { round: 0, rate: 5.0, ..Sample::default() });
         results.keep(key, Sample { round: 1, rate: 9.0, fault: Some("500".to_owned()), ..Sample::default() });
-        assert_eq!((results.rate(key, 0), results.rate(key, 1), results.rate(key, 2)), (Some(5.0), None, None));
+        assert_eq!(
+            (results.rate(key, 0), results.rate(key, 1), results.rate(key, 2)),
+            (Some(5.0), None, None)
+        );
     }
 
     #[test]

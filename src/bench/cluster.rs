@@ -76,7 +76,13 @@ impl Cluster {
         }
         let data = home.join("data");
         let mut initdb = command(&programs.join("initdb"), &home);
-        initdb.args(["--username=fencegate", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions"]);
+        initdb.args([
+            "--username=fencegate",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-instructions",
+        ]);
         initdb.arg("--pgdata").arg(&data);
         as_owner(&mut initdb, owner);
         let made = timeout(BENCH_STEP_TIMEOUT, initdb.output()).await.context("initdb does not end")?;
@@ -95,7 +101,8 @@ impl Cluster {
         for setting in SETTINGS {
             keeper.args(["-c", setting]);
         }
-        let keeper = keeper.stdout(log.try_clone()?).stderr(log).spawn().context("cannot start the server")?;
+        let keeper =
+            keeper.stdout(log.try_clone()?).stderr(log).spawn().context("cannot start the server")?;
         Ok(Self { keeper, address })
     }
 

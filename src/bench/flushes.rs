@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::Plan;
 use super::cells::{Results, float};
 use super::gates::{FLUSHES_MANY, FLUSHES_ONE};
 use super::histogram::Histogram;
@@ -18,7 +19,6 @@ use super::load::{Load, Window, Wire};
 use super::request::{Workload, Writer};
 use super::stage::Folder;
 use super::templates::{self, Templates};
-use super::Plan;
 use crate::domain::time::Clock;
 use crate::limits::BENCH_PAUSE;
 

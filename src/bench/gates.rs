@@ -112,7 +112,13 @@ fn sqlite() -> Vec<Goal> {
         gate("P2", "SQLite, 64 / best pgbench naive", own(), Part::Best(PgbenchNaive, Distinct), 4.0),
         gate("P2", "SQLite, 64 / best pgbench CTE", own(), Part::Best(PgbenchCte, Distinct), 2.5),
         told("P3", "SQLite, 64 / hello", own(), rate(Hello, Distinct, 64), 0.60),
-        told("P3", "SQLite, 256 / hello", rate(GatewaySqlite, Distinct, 256), rate(Hello, Distinct, 256), 0.65),
+        told(
+            "P3",
+            "SQLite, 256 / hello",
+            rate(GatewaySqlite, Distinct, 256),
+            rate(Hello, Distinct, 256),
+            0.65,
+        ),
         told("P7", "SQLite, hot, 64 / pgbench naive hot", hot(), rate(PgbenchNaive, Hot, 64), 25.0),
         told("P7", "SQLite, hot, 64 / its own distinct", hot(), own(), 1.0),
         told("P13", "SQLite, batches of 64 / single", Part::Best(GatewaySqlite, Batch), own(), 2.5),
@@ -143,7 +149,13 @@ fn postgres() -> Vec<Goal> {
         told("P9", "PostgreSQL, best / best pgbench CTE", best(), Part::Best(PgbenchCte, Distinct), 2.5),
         gate("P10", "PostgreSQL, hot, 64 / pgbench naive hot", hot(), rate(PgbenchNaive, Hot, 64), 25.0),
         gate("P10", "PostgreSQL, hot, 64 / pool hot", hot(), rate(PoolPostgres, Hot, 64), 15.0),
-        told("P11", "PostgreSQL, best / raw batched statement", best(), Part::Best(PgbenchBatch, Batch), 0.45),
+        told(
+            "P11",
+            "PostgreSQL, best / raw batched statement",
+            best(),
+            Part::Best(PgbenchBatch, Batch),
+            0.45,
+        ),
     ]
 }
 
@@ -255,7 +267,8 @@ mod tests {
             let key = Key::new(Way::PgbenchCte, Kind::Distinct, at);
             results.keep(key, Sample { round, rate, ..Sample::default() });
         }
-        let verdict = verdicts(&results).into_iter().find(|verdict| verdict.what.contains("best pgbench CTE"));
+        let verdict =
+            verdicts(&results).into_iter().find(|verdict| verdict.what.contains("best pgbench CTE"));
         assert_eq!(verdict.unwrap().reached, Some(Spread { median: 4.5, min: 4.0, max: 5.0 }));
     }
 

@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn two_together_are_as_one_that_saw_all() {
-        let (mut one, mut other, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
+        let (mut one, mut other, mut all) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
         for us in 0..5_000 {
             let latency = Duration::from_micros(us * 7);
             all.record(latency);

@@ -113,7 +113,13 @@ impl Running {
     }
 }
 
-fn run_thread(load: &Load, own: Vec<u64>, window: Window, clock: &Arc<dyn Clock>, paced: Option<&Paced>) -> Seen {
+fn run_thread(
+    load: &Load,
+    own: Vec<u64>,
+    window: Window,
+    clock: &Arc<dyn Clock>,
+    paced: Option<&Paced>,
+) -> Seen {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Seen { fault: Some(error.to_string()), ..Seen::default() },
@@ -210,7 +216,9 @@ impl Wire {
         loop {
             match parse(&self.come) {
                 Parsed::Whole(answer) if (200..300).contains(&answer.status) => return Ok(answer),
-                Parsed::Whole(answer) => return Err(format!("{}: {}", answer.status, self.shown(answer.body))),
+                Parsed::Whole(answer) => {
+                    return Err(format!("{}: {}", answer.status, self.shown(answer.body)));
+                }
                 Parsed::Foreign(why) => return Err(format!("{why}: {}", self.shown(0))),
                 Parsed::Part if self.come.len() >= BENCH_ANSWER_BYTES => return Err("too long".to_owned()),
                 Parsed::Part => {}

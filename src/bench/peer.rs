@@ -74,8 +74,7 @@ pub async fn serve(opponent: Opponent, address: SocketAddr) -> anyhow::Result<()
         stream.set_nodelay(true).unwrap_or_default();
     });
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
-    let router =
-        Router::new().route("/readyz", get(async || "")).fallback(write).with_state(Arc::new(store));
+    let router = Router::new().route("/readyz", get(async || "")).fallback(write).with_state(Arc::new(store));
     tokio::select! {
         served = async { axum::serve(listener, router).await } => served.context("cannot serve"),
         _ = terminate.recv() => Ok(()),
@@ -150,10 +149,12 @@ mod tests {
     #[tokio::test]
     async fn an_opponent_answers_as_the_gateway_does() {
         let mut headers = HeaderMap::new();
-        for (name, value) in [("fencing-token", "7"), ("fencing-sequence", "12"), ("idempotency-key", "a-1")] {
+        for (name, value) in [("fencing-token", "7"), ("fencing-sequence", "12"), ("idempotency-key", "a-1")]
+        {
             headers.insert(name, value.parse().unwrap());
         }
-        let write = understood("/fenced/bench/doc-000001", &headers, Bytes::from_static(b"{}"), true).unwrap();
+        let write =
+            understood("/fenced/bench/doc-000001", &headers, Bytes::from_static(b"{}"), true).unwrap();
         assert_eq!((write.resource.as_str(), write.token), ("bench/doc-000001", 7));
         let answer = receipt(&write, 3);
         assert_eq!(answer.headers()["etag"], "\"1.3\"");

@@ -225,7 +225,11 @@ fn operation(out: &mut Vec<u8>, chance: &mut Chance) {
 fn hex(out: &mut Vec<u8>, value: u64, width: u32) {
     for place in (0..width).rev() {
         let four = u8::try_from((value >> (4 * place)) & 15).unwrap_or_default();
-        out.push(if four < 10 { b'0'.saturating_add(four) } else { b'a'.saturating_add(four).saturating_sub(10) });
+        out.push(if four < 10 {
+            b'0'.saturating_add(four)
+        } else {
+            b'a'.saturating_add(four).saturating_sub(10)
+        });
     }
 }
 
@@ -277,7 +281,8 @@ mod tests {
     #[test]
     fn a_batch_names_no_resource_twice() {
         let request = composed(Workload::Batch { resources: 4_096, members: 64 }, (15, 16));
-        let body: serde_json::Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let body: serde_json::Value =
+            serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
         let writes = body["writes"].as_array().unwrap();
         let names: BTreeSet<&str> = writes.iter().map(|write| write["resource"].as_str().unwrap()).collect();
         assert_eq!((writes.len(), names.len()), (64, 64));

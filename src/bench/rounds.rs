@@ -49,7 +49,11 @@ struct RawDone {
 
 impl Rounds<'_> {
     /// Runs all of them.
-    pub(super) async fn run(&mut self, ways: &[Way], mut server: Option<&mut Postgres>) -> anyhow::Result<()> {
+    pub(super) async fn run(
+        &mut self,
+        ways: &[Way],
+        mut server: Option<&mut Postgres>,
+    ) -> anyhow::Result<()> {
         for round in 0..self.plan.rounds {
             let mut order = ways.to_vec();
             let turn = usize::try_from(round).unwrap_or_default().checked_rem(order.len());

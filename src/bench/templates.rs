@@ -90,12 +90,7 @@ pub(super) async fn traced(
     serve(program, home, database, None).await.map(Server::behind_another)
 }
 
-async fn serve(
-    mut serve: Command,
-    home: &Path,
-    database: &str,
-    log: Option<&str>,
-) -> anyhow::Result<Server> {
+async fn serve(mut serve: Command, home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
     let config = configure(home, database)?;
     let address = free_address()?;
     serve.arg("--config").arg(&config).args(["serve", "--listen", &address.to_string()]);

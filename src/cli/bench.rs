@@ -177,9 +177,7 @@ impl Peer {
         };
         let file = PathBuf::from(self.database);
         let written = raw.run(&file, &SystemClock::started()).map_err(Failure::Start)?;
-        output.line(
-            &json!({ "writes": written.writes, "seconds": written.took.as_secs_f64() }).to_string(),
-        )
+        output.line(&json!({ "writes": written.writes, "seconds": written.took.as_secs_f64() }).to_string())
     }
 }
 

@@ -8,6 +8,7 @@ mod driver;
 pub mod engine;
 pub mod keys;
 pub mod memory;
+pub mod postgres;
 pub mod read;
 pub mod sqlite;
 mod time;

@@ -107,9 +107,7 @@ impl SqliteEngine {
     }
 
     fn open_connection(&self) -> Result<&Connection, EngineError> {
-        self.connection
-            .as_ref()
-            .ok_or_else(|| EngineError::Unavailable("there is no connection".to_owned()))
+        self.connection.as_ref().ok_or_else(|| EngineError::Unavailable("there is no connection".to_owned()))
     }
 
     /// Closes a connection whose state is in doubt.

@@ -27,7 +27,11 @@ mod naive;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod readme;
+#[cfg(test)]
+mod replicas;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]

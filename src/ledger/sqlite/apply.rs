@@ -88,7 +88,8 @@ pub(super) fn write(
 
 /// How many pages a batch changes, more or less.
 pub(super) fn pages(changes: &ChangeSet) -> i64 {
-    let rows = changes.resources.len().saturating_add(changes.targets.len()).saturating_add(changes.leases.len());
+    let rows =
+        changes.resources.len().saturating_add(changes.targets.len()).saturating_add(changes.leases.len());
     let bytes = changes.targets.values().fold(0_usize, |sum, change| match change {
         TargetChange::Stored { body, row: _ } => sum.saturating_add(body.len()),
         TargetChange::Removed => sum,

@@ -33,11 +33,8 @@ const LEASE_BY_REQUEST: &str =
     concat!("SELECT ", lease_columns!(), " FROM leases AS l WHERE l.bucket = ?1 AND l.request_key = ?2");
 
 /// One copy will do: all copies change in one transaction, and there is one writer.
-const NAMESPACE: &str = concat!(
-    "SELECT ",
-    namespace_columns!(),
-    " FROM namespaces AS n WHERE n.bucket = 0 AND n.namespace = ?1"
-);
+const NAMESPACE: &str =
+    concat!("SELECT ", namespace_columns!(), " FROM namespaces AS n WHERE n.bucket = 0 AND n.namespace = ?1");
 
 const RESOURCE: &str = concat!(
     "SELECT ",
@@ -134,8 +131,7 @@ impl Loading<'_> {
         self.namespace(&resource.namespace())?;
         let Some((row, place, document)) = found_resource(self.connection, resource)? else { return Ok(()) };
         if let Some(acquisition) = row.lease.filter(|lease| self.snapshot.lease(lease).is_none())
-            && let Some(lease) =
-                lease(self.connection, LEASE, resource.bucket(), acquisition.as_bytes())?
+            && let Some(lease) = lease(self.connection, LEASE, resource.bucket(), acquisition.as_bytes())?
         {
             self.snapshot.insert_lease(lease);
         }

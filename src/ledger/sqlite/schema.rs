@@ -73,9 +73,9 @@ pub async fn migrate(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
 pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
 ) -> Result<T, OpenError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(OpenError::Database { path: PathBuf::new(), reason: error.to_string() })
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(OpenError::Database { path: PathBuf::new(), reason: error.to_string() }))
 }
 
 fn status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
@@ -153,12 +153,9 @@ pub(super) fn unfit_at(path: &Path, unfit: Unfit) -> OpenError {
 fn look(connection: &Connection) -> Result<Found, Error> {
     let one = |query: &str| connection.query_row(query, (), |row| row.get::<_, i64>(0));
     let application_id = one("PRAGMA application_id")?;
-    let tables = one(
-        "SELECT count(*) FROM sqlite_schema \
-         WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> '_sqlx_migrations'",
-    )?;
-    let noted =
-        one("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'")?;
+    let tables = one("SELECT count(*) FROM sqlite_schema \
+         WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> '_sqlx_migrations'")?;
+    let noted = one("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'")?;
     let mut applied = BTreeMap::new();
     if noted > 0 {
         let mut statement = connection.prepare("SELECT version, checksum FROM _sqlx_migrations")?;

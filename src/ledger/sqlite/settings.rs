@@ -96,8 +96,7 @@ pub(super) fn verify_version(connection: &Connection) -> Result<String, Unfit> {
 
 /// Mapped reads turn an error of the disk into the end of the process.
 fn verify_mmap(connection: &Connection) -> Result<(), Unfit> {
-    let size: Option<i64> =
-        connection.query_row("PRAGMA mmap_size", (), |row| row.get(0)).optional()?;
+    let size: Option<i64> = connection.query_row("PRAGMA mmap_size", (), |row| row.get(0)).optional()?;
     require("mmap_size", "0", &size.unwrap_or_default().to_string())
 }
 

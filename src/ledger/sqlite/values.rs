@@ -177,10 +177,7 @@ pub(super) fn first<T>(
     }
 }
 
-fn bind(
-    statement: &mut CachedStatement<'_>,
-    fill: impl FnOnce(&mut Values<'_, '_>),
-) -> Result<(), Fault> {
+fn bind(statement: &mut CachedStatement<'_>, fill: impl FnOnce(&mut Values<'_, '_>)) -> Result<(), Fault> {
     let mut values = Values::of(statement);
     fill(&mut values);
     values.complete()

@@ -7,7 +7,9 @@ use fencegate::protocol::outcome::{Grant, Outcome};
 use futures_util::future::join_all;
 
 use crate::support::commands::{Draft, acquire, advance, release, renew};
-use crate::support::engines::{Kind, Running};
+use crate::support::engines::{Kind, Running, on_engines};
+
+on_engines!([sqlite Sqlite, postgres Postgres], [gives_the_outcomes_of_the_reference]);
 
 /// xorshift64*: the histories are the same in every run and on every machine.
 struct Dice(u64);
@@ -166,31 +168,30 @@ async fn read_all(ledger: &Ledger) -> Vec<String> {
     all
 }
 
-async fn compare(seed: u64, steps: u128, batch: u64) -> Vec<String> {
+async fn compare(kind: Kind, seed: u64, steps: u128, batch: u64) -> Vec<String> {
     let (expected, memory) = play(Kind::Memory, seed, steps, batch).await;
-    let (found, sqlite) = play(Kind::Sqlite, seed, steps, batch).await;
+    let (found, other) = play(kind, seed, steps, batch).await;
     for (step, (expected, found)) in expected.iter().zip(&found).enumerate() {
         assert_eq!(found, expected, "seed {seed}, command {step}");
     }
     assert_eq!(found.len(), expected.len());
     assert_eq!(
-        read_all(&sqlite.ledger).await,
+        read_all(&other.ledger).await,
         read_all(&memory.ledger).await,
         "seed {seed}: what can be read"
     );
     memory.stop().await;
-    sqlite.stop().await;
+    other.stop().await;
     expected
 }
 
 /// An engine that loads too little, applies too much or forgets an order would differ from the reference somewhere in
 /// these histories, whether commands come alone or many to a batch.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_gives_the_outcomes_of_the_reference() {
+async fn gives_the_outcomes_of_the_reference(kind: Kind) {
     let mut all = String::new();
     for seed in 1..=12 {
         for batch in [1, 12] {
-            all.push_str(&compare(seed, 400, batch).await.join("\n"));
+            all.push_str(&compare(kind, seed, 400, batch).await.join("\n"));
         }
     }
     // The histories are worth something only if they reach these.

@@ -6,7 +6,7 @@ use fencegate::protocol::outcome::{Outcome, Refusal};
 use tokio::task::JoinSet;
 
 use crate::support::commands::{Draft, acquire, granted, written};
-use crate::support::engines::{ALL, Kind, Running};
+use crate::support::engines::{Kind, Running, all_for};
 
 /// Two owners at once would be the end of the product: one acquire of 64 wins, the others learn that it is held.
 async fn one_of_many_owns(kind: Kind) {
@@ -103,7 +103,7 @@ async fn positions_are_unique_and_increasing(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_tasks_race_on_every_engine() {
-    for kind in ALL {
+    for kind in all_for("conformance::races::sixty_four_tasks_race_on_every_engine") {
         one_of_many_owns(kind).await;
         one_of_many_publishes(kind).await;
         many_resources_do_not_disturb_each_other(kind).await;

@@ -1,10 +1,12 @@
 //! One operation id, two payloads: a bug of the caller that must never be guessed away.
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
 
-#[tokio::test]
-async fn the_same_id_with_another_payload_is_a_conflict_and_the_first_stands() {
-    let gateway = Gateway::start().await;
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [the_same_id_with_another_payload_is_a_conflict_and_the_first_stands, a_refused_id_is_not_bound]);
+
+async fn the_same_id_with_another_payload_is_a_conflict_and_the_first_stands(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     client.put("jobs/a", &alice.token, "publish-1", "first", &[]).await.expect(201);
@@ -27,13 +29,12 @@ async fn the_same_id_with_another_payload_is_a_conflict_and_the_first_stands() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn a_refused_id_is_not_bound() {
+async fn a_refused_id_is_not_bound(kind: Kind) {
     // A delivery answered `none` had no effect: the operation may succeed later under a newer position.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
-    gateway.clock.advance(30_000);
+    gateway.advance(30_000).await;
     let bob = client.acquire("jobs/a", "bob").await;
     client.put("jobs/a", &alice.token, "publish-1", "older", &[]).await.refused(412, "stale_token", "none");
     client.put("jobs/a", &bob.token, "publish-1", "newer", &[]).await.expect(201);

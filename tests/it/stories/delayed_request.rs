@@ -1,10 +1,12 @@
 //! A request is held up by the network and arrives after newer ones.
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
 
-#[tokio::test]
-async fn the_first_delivery_arrives_after_the_second_generation_wrote() {
-    let gateway = Gateway::start().await;
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [the_first_delivery_arrives_after_the_second_generation_wrote, a_copy_of_an_applied_request_arrives_after_newer_writes]);
+
+async fn the_first_delivery_arrives_after_the_second_generation_wrote(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     client.release(&alice).await.expect(200);
@@ -21,10 +23,9 @@ async fn the_first_delivery_arrives_after_the_second_generation_wrote() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn a_copy_of_an_applied_request_arrives_after_newer_writes() {
+async fn a_copy_of_an_applied_request_arrives_after_newer_writes(kind: Kind) {
     // A delayed copy must neither act again nor be told "no": it is told what became of the operation.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     let first = client.put("jobs/a", &alice.token, "alice-1", "alice's", &[]).await;

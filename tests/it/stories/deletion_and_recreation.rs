@@ -1,10 +1,12 @@
 //! A resource is deleted and created again; nothing of its first life reaches into the second.
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
 
-#[tokio::test]
-async fn a_tombstone_keeps_its_counters_and_an_old_write_stays_out() {
-    let gateway = Gateway::start().await;
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [a_tombstone_keeps_its_counters_and_an_old_write_stays_out, an_honest_late_retry_finds_its_own_life, deleting_what_never_was_changes_nothing]);
+
+async fn a_tombstone_keeps_its_counters_and_an_old_write_stays_out(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     client.put("jobs/a", &alice.token, "create", "first life", &[]).await.expect(201);
@@ -40,9 +42,8 @@ async fn a_tombstone_keeps_its_counters_and_an_old_write_stays_out() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn an_honest_late_retry_finds_its_own_life() {
-    let gateway = Gateway::start().await;
+async fn an_honest_late_retry_finds_its_own_life(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     let first = client.put("jobs/a", &alice.token, "create", "first life", &[]).await;
@@ -72,9 +73,8 @@ async fn an_honest_late_retry_finds_its_own_life() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn deleting_what_never_was_changes_nothing() {
-    let gateway = Gateway::start().await;
+async fn deleting_what_never_was_changes_nothing(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     client.remove("jobs/a", &alice.token, "delete").await.refused(404, "not_found", "none");

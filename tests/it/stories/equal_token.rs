@@ -6,7 +6,10 @@ use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::{Definition, Policy};
 use fencegate::domain::resource::Namespace;
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
+
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [under_single_a_generation_is_one_publication, under_ordered_sequences_rise_and_start_anew_with_each_generation, gapless_says_which_sequence_comes_next, under_session_every_edit_after_the_first_names_what_it_edits]);
 
 fn namespaces() -> Namespaces {
     let policies = [
@@ -25,9 +28,8 @@ fn namespaces() -> Namespaces {
     Namespaces::new(named, None)
 }
 
-#[tokio::test]
-async fn under_single_a_generation_is_one_publication() {
-    let gateway = Gateway::with(namespaces()).await;
+async fn under_single_a_generation_is_one_publication(kind: Kind) {
+    let gateway = Gateway::with(kind, namespaces()).await;
     let client = &gateway.client;
     let alice = client.acquire("single/a", "alice").await;
     client.put("single/a", &alice.token, "op-1", "one", &[]).await.expect(201);
@@ -41,9 +43,8 @@ async fn under_single_a_generation_is_one_publication() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn under_ordered_sequences_rise_and_start_anew_with_each_generation() {
-    let gateway = Gateway::with(namespaces()).await;
+async fn under_ordered_sequences_rise_and_start_anew_with_each_generation(kind: Kind) {
+    let gateway = Gateway::with(kind, namespaces()).await;
     let client = &gateway.client;
     let alice = client.acquire("ordered/a", "alice").await;
     client.put("ordered/a", &alice.token, "op-0", "x", &[]).await.refused(428, "sequence_required", "none");
@@ -65,9 +66,8 @@ async fn under_ordered_sequences_rise_and_start_anew_with_each_generation() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn gapless_says_which_sequence_comes_next() {
-    let gateway = Gateway::with(namespaces()).await;
+async fn gapless_says_which_sequence_comes_next(kind: Kind) {
+    let gateway = Gateway::with(kind, namespaces()).await;
     let client = &gateway.client;
     let alice = client.acquire("gapless/a", "alice").await;
     let gap = client.put("gapless/a", &alice.token, "op-2", "two", &[("fencing-sequence", "2")]).await;
@@ -79,9 +79,8 @@ async fn gapless_says_which_sequence_comes_next() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn under_session_every_edit_after_the_first_names_what_it_edits() {
-    let gateway = Gateway::with(namespaces()).await;
+async fn under_session_every_edit_after_the_first_names_what_it_edits(kind: Kind) {
+    let gateway = Gateway::with(kind, namespaces()).await;
     let client = &gateway.client;
     let alice = client.acquire("session/a", "alice").await;
     let first = client.put("session/a", &alice.token, "op-1", "one", &[]).await;

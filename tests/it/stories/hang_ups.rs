@@ -8,8 +8,16 @@ use serde_json::json;
 use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Process};
 
-/// Hang-ups over the whole test.
+/// Hang-ups over the whole test; `FENCEGATE_TEST_HANG_UPS` sets another number for a long run.
 const ROUNDS: usize = 2_000;
+
+pub(crate) const RULES: &str = "[namespaces.jobs]\npolicy = \"ordered\"\ngapless = true\n";
+
+/// So many, or as many as the variable says.
+pub(crate) fn rounds(usually: usize) -> usize {
+    let named = std::env::var("FENCEGATE_TEST_HANG_UPS");
+    named.map_or(usually, |number| number.parse().expect("FENCEGATE_TEST_HANG_UPS is a number"))
+}
 
 struct Dice(u64);
 
@@ -35,19 +43,27 @@ fn hang_up(address: &str, request: &[u8], cut: usize, read: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_neither_loses_nor_doubles_a_write() {
     let folder = tempfile::tempdir().unwrap();
-    let config = "[namespaces.jobs]\npolicy = \"ordered\"\ngapless = true\n";
-    std::fs::write(folder.path().join("fencegate.toml"), config).unwrap();
+    std::fs::write(folder.path().join("fencegate.toml"), RULES).unwrap();
     let process = Process::start(folder.path());
-    let client = process.client();
-    let lease =
-        client.post("/v1/leases", &json!({"resource": "jobs/a", "ttl_ms": 3_600_000})).await.expect(201);
+    let rounds = rounds(ROUNDS);
+    hang_ups_on("jobs/a", &process.client(), rounds).await;
+    process.kill();
+    // A second process reads all of it.
+    let process = Process::start(folder.path());
+    let read = process.client().get("/fenced/jobs/a").await;
+    assert_eq!(read.text(), format!("body of {rounds}"));
+    assert_eq!(process.terminate(), Some(0));
+}
+
+/// Writes to one resource, each of them hung up on once; then none is lost and none doubled.
+pub(crate) async fn hang_ups_on(name: &str, client: &Client, rounds: usize) {
+    let lease = client.post("/v1/leases", &json!({"resource": name, "ttl_ms": 3_600_000})).await.expect(201);
     let token = lease["fencing_token"].as_str().unwrap();
-    let address = process.base.trim_start_matches("http://").to_owned();
-    let mut dice = Dice(42);
-    for sequence in 1..=ROUNDS {
+    let mut dice = Dice(name.bytes().fold(42, |sum, byte| sum * 31 + u64::from(byte)));
+    for sequence in 1..=rounds {
         let body = format!("body of {sequence}");
         let request = format!(
-            "PUT /fenced/jobs/a HTTP/1.1\r\nhost: localhost\r\nfencing-token: {token}\r\nidempotency-key: op-{sequence}\r\n\
+            "PUT /fenced/{name} HTTP/1.1\r\nhost: localhost\r\nfencing-token: {token}\r\nidempotency-key: op-{sequence}\r\n\
              fencing-sequence: {sequence}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -55,25 +71,19 @@ async fn a_hang_up_neither_loses_nor_doubles_a_write() {
         // byte of the request.
         let whole = dice.below(2) == 0;
         let cut = if whole { request.len() } else { 1 + dice.below(request.len() - 1) };
-        hang_up(&address, request.as_bytes(), cut, if whole { dice.below(600) } else { 0 });
-        settle(&client, token, sequence, &body).await;
+        let (address, read) = (client.address().to_owned(), if whole { dice.below(600) } else { 0 });
+        tokio::task::spawn_blocking(move || hang_up(&address, request.as_bytes(), cut, read)).await.unwrap();
+        settle(client, name, token, sequence, &body).await;
     }
-    let resource = client.get("/v1/resources/jobs/a").await.expect(200);
-    assert_eq!(resource["commit"], ROUNDS.to_string(), "a write was lost or doubled");
-    drop(client);
-    process.kill();
-    // A second process reads all of it.
-    let process = Process::start(folder.path());
-    let read = process.client().get("/fenced/jobs/a").await;
-    assert_eq!(read.text(), format!("body of {ROUNDS}"));
-    assert_eq!(process.terminate(), Some(0));
+    let resource = client.get(&format!("/v1/resources/{name}")).await.expect(200);
+    assert_eq!(resource["commit"], rounds.to_string(), "a write was lost or doubled");
 }
 
 /// The caller comes back with the same operation: it is applied now, or it was, and one of the two is said.
-async fn settle(client: &Client, token: &str, sequence: usize, body: &str) {
+async fn settle(client: &Client, name: &str, token: &str, sequence: usize, body: &str) {
     let sequence_text = sequence.to_string();
     let answer = client
-        .put("jobs/a", token, &format!("op-{sequence}"), body, &[("fencing-sequence", &sequence_text)])
+        .put(name, token, &format!("op-{sequence}"), body, &[("fencing-sequence", &sequence_text)])
         .await;
     let receipt = if sequence == 1 { answer.expect(201) } else { answer.expect(200) };
     assert_eq!(receipt["commit"], sequence_text);

@@ -1,10 +1,12 @@
 //! The write was applied, and its answer never arrived.
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
 
-#[tokio::test]
-async fn the_owner_asks_again_and_gets_the_first_answer() {
-    let gateway = Gateway::start().await;
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [the_owner_asks_again_and_gets_the_first_answer, the_owner_learns_it_although_superseded_a_millisecond_later, the_outcome_can_be_asked_for_without_sending_the_payload_again]);
+
+async fn the_owner_asks_again_and_gets_the_first_answer(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     let first = client.put("jobs/a", &alice.token, "publish-1", "report", &[]).await;
@@ -22,14 +24,13 @@ async fn the_owner_asks_again_and_gets_the_first_answer() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn the_owner_learns_it_although_superseded_a_millisecond_later() {
+async fn the_owner_learns_it_although_superseded_a_millisecond_later(kind: Kind) {
     // Replay crosses generations; it must not raise the floor either.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     client.put("jobs/a", &alice.token, "publish-1", "report", &[]).await.expect(201);
-    gateway.clock.advance(30_000);
+    gateway.advance(30_000).await;
     client.acquire("jobs/a", "bob").await;
     let before = client.get("/v1/resources/jobs/a").await.expect(200);
     let again = client.put("jobs/a", &alice.token, "publish-1", "report", &[]).await;
@@ -43,9 +44,8 @@ async fn the_owner_learns_it_although_superseded_a_millisecond_later() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn the_outcome_can_be_asked_for_without_sending_the_payload_again() {
-    let gateway = Gateway::start().await;
+async fn the_outcome_can_be_asked_for_without_sending_the_payload_again(kind: Kind) {
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("jobs/a", "alice").await;
     let first = client.put("jobs/a", &alice.token, "publish/1?x=\"y\"", "report", &[]).await;

@@ -4,7 +4,7 @@ mod changed_payload;
 mod delayed_request;
 mod deletion_and_recreation;
 mod equal_token;
-mod hang_ups;
+pub(crate) mod hang_ups;
 mod killed_gateway;
 mod late_renewal;
 mod lost_answer;

@@ -1,14 +1,16 @@
 //! The owner is paused past its lease, another takes over and publishes, and the first one wakes.
 
+use crate::support::engines::{Kind, on_engines};
 use crate::support::gateway::Gateway;
 
-#[tokio::test]
-async fn alice_resumes_after_bob_published() {
+on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [alice_resumes_after_bob_published, alice_resumes_after_bob_acquired_and_before_he_wrote, alice_resumes_and_nobody_came_after_her]);
+
+async fn alice_resumes_after_bob_published(kind: Kind) {
     // Broken without a fence: Alice's older result replaces Bob's newer one. Must hold: Bob's stands, and Alice learns it.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("statements/a", "alice").await;
-    gateway.clock.advance(30_000);
+    gateway.advance(30_000).await;
     let bob = client.acquire("statements/a", "bob").await;
     client.put("statements/a", &bob.token, "bob-1", "newer", &[]).await.expect(201);
 
@@ -25,13 +27,12 @@ async fn alice_resumes_after_bob_published() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn alice_resumes_after_bob_acquired_and_before_he_wrote() {
+async fn alice_resumes_after_bob_acquired_and_before_he_wrote(kind: Kind) {
     // `immediate`: from the moment that Bob's acquire was answered nothing of Alice is admitted.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("statements/a", "alice").await;
-    gateway.clock.advance(30_000);
+    gateway.advance(30_000).await;
     let bob = client.acquire("statements/a", "bob").await;
     client.put("statements/a", &alice.token, "alice-1", "older", &[]).await.refused(
         412,
@@ -43,13 +44,12 @@ async fn alice_resumes_after_bob_acquired_and_before_he_wrote() {
     gateway.stop().await;
 }
 
-#[tokio::test]
-async fn alice_resumes_and_nobody_came_after_her() {
+async fn alice_resumes_and_nobody_came_after_her(kind: Kind) {
     // An expired owner may still write until someone comes after it: that is what `immediate` says.
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::on(kind).await;
     let client = &gateway.client;
     let alice = client.acquire("statements/a", "alice").await;
-    gateway.clock.advance(300_000);
+    gateway.advance(300_000).await;
     client.put("statements/a", &alice.token, "alice-1", "only", &[]).await.expect(201);
     gateway.stop().await;
 }

@@ -7,22 +7,67 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::ledger::sqlite::OpenMode;
-use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, sqlite};
+use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, postgres as engine, sqlite};
 use fencegate::protocol::outcome::Receipt;
 use tempfile::TempDir;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::clock::ManualClock;
+use super::postgres::{self, Fresh};
 
 /// The engines that must all behave alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Memory,
     Sqlite,
+    Postgres,
 }
 
-pub(crate) const ALL: [Kind; 2] = [Kind::Memory, Kind::Sqlite];
+/// All of them, for a test of this name; without PostgreSQL where there is none and the tests may pass all the same.
+pub(crate) fn all_for(test: &str) -> Vec<Kind> {
+    let mut kinds = vec![Kind::Memory];
+    kinds.extend(durable_for(test));
+    kinds
+}
+
+/// Those that keep what they were told.
+pub(crate) fn durable_for(test: &str) -> Vec<Kind> {
+    let mut kinds = vec![Kind::Sqlite];
+    kinds.extend(postgres::needed_binaries(test).map(|_| Kind::Postgres));
+    kinds
+}
+
+/// Makes a test of its own of each of these stories and each of these engines: `memory::story`, `sqlite::story`,
+/// `postgres::story`. A story takes the kind of engine.
+macro_rules! on_engines {
+    ([$($engine:ident $kind:ident),+], $stories:tt) => {
+        $($crate::support::engines::on_engines!(@one $engine $kind $stories);)+
+    };
+    (@one $engine:ident $kind:ident [$($story:ident),+ $(,)?]) => {
+        mod $engine {
+            use $crate::support::engines::{Kind, is_here};
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    if is_here(Kind::$kind, concat!(module_path!(), "::", stringify!($story))) {
+                        super::$story(Kind::$kind).await;
+                    }
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_engines;
+
+/// Whether an engine can be used; without PostgreSQL only where that is allowed. `test` is a path in this crate.
+pub(crate) fn is_here(kind: Kind, test: &str) -> bool {
+    match kind {
+        Kind::Memory | Kind::Sqlite => true,
+        Kind::Postgres => postgres::needed_binaries(test.trim_start_matches("it::")).is_some(),
+    }
+}
 
 /// One id for all, so that seals are the same everywhere.
 pub(crate) const DATABASE: Uuid = Uuid::from_u128(0xfe9c_e6a7_e000_4000_8000_0000_0000_0001);
@@ -32,23 +77,39 @@ pub(crate) struct Running {
     pub(crate) ledger: Ledger,
     pub(crate) clock: Arc<ManualClock>,
     committer: Committers,
-    kind: Kind,
-    folder: Option<TempDir>,
+    place: Place,
+}
+
+/// Where a ledger keeps what it is told.
+pub(crate) enum Place {
+    Nowhere,
+    Folder(TempDir),
+    Server(Fresh),
+}
+
+impl Place {
+    /// A new one.
+    pub(crate) async fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Memory => Self::Nowhere,
+            Kind::Sqlite => Self::Folder(tempfile::tempdir().unwrap()),
+            Kind::Postgres => Self::Server(postgres::one_more().await),
+        }
+    }
 }
 
 impl Running {
     pub(crate) async fn start(kind: Kind) -> Self {
-        let folder = (kind == Kind::Sqlite).then(|| tempfile::tempdir().unwrap());
-        Self::over(kind, folder, Arc::new(ManualClock::new())).await
+        Self::over(Place::new(kind).await, Arc::new(ManualClock::new())).await
     }
 
-    async fn over(kind: Kind, folder: Option<TempDir>, clock: Arc<ManualClock>) -> Self {
-        let (ledger, committer) = match &folder {
-            None => {
+    async fn over(place: Place, clock: Arc<ManualClock>) -> Self {
+        let (ledger, committer) = match &place {
+            Place::Nowhere => {
                 let (engine, reader, identity) = memory::open(DATABASE, clock.clone());
                 Ledger::start(vec![engine], Arc::new(reader), setting(identity))
             }
-            Some(folder) => {
+            Place::Folder(folder) => {
                 let path = folder.path().join("ledger.db");
                 let mut database =
                     sqlite::Database::open(&path, OpenMode::Create, DATABASE, clock.clone()).await.unwrap();
@@ -59,23 +120,38 @@ impl Running {
                 let (engine, reader, identity) = database.start().await.unwrap();
                 Ledger::start(vec![engine], Arc::new(reader), setting(identity))
             }
+            Place::Server(fresh) => on_server(fresh, clock.clone()).await,
         };
-        Self { ledger, clock, committer, kind, folder }
+        Self { ledger, clock, committer, place }
     }
 
     /// Stops in good order: every clone of the ledger must be gone.
-    pub(crate) async fn stop(self) -> Option<TempDir> {
+    pub(crate) async fn stop(self) -> Place {
         drop(self.ledger);
         self.committer.await.unwrap().unwrap();
-        self.folder
+        self.place
     }
 
     /// Stops and opens the same database again, under a clock that goes on.
     pub(crate) async fn restart(self) -> Self {
-        let (kind, clock) = (self.kind, self.clock.clone());
-        let folder = self.stop().await;
-        Self::over(kind, folder, clock).await
+        let clock = self.clock.clone();
+        Self::over(self.stop().await, clock).await
     }
+}
+
+/// Several committers, so that the order of a resource's commands is seen to hold with more than one.
+async fn on_server(fresh: &Fresh, clock: Arc<ManualClock>) -> (Ledger, Committers) {
+    let address = engine::Address::of(&[&fresh.url]).unwrap();
+    let time = engine::TimeSource::Given(clock);
+    let mode = engine::OpenMode::Create;
+    let mut database = engine::Database::open(&address, mode, DATABASE, time, 6).await.unwrap();
+    let recorded = database.recorded_keys().await.unwrap();
+    if let Some(key) = keys::check(&recorded, &keyring()).unwrap() {
+        database.record_key(key).await.unwrap();
+    }
+    let (engines, reader, identity) = database.start().await.unwrap();
+    assert!(engines.len() > 1);
+    Ledger::start(engines, Arc::new(reader), setting(identity))
 }
 
 pub(crate) fn keyring() -> Keyring {

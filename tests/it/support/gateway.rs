@@ -6,8 +6,10 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, KeySource};
+use fencegate::config::{Config, Database, Flags, KeySource, Sources, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
+use fencegate::domain::time::Clock;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
 use super::clock::{CountingEntropy, ManualClock};
+use super::engines::{Kind, Place};
 
 /// A gateway of this process, started as in production.
 pub(crate) struct Gateway {
@@ -22,26 +25,37 @@ pub(crate) struct Gateway {
     pub(crate) clock: Arc<ManualClock>,
     namespaces: Namespaces,
     folder: Arc<TempDir>,
+    place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Gateway {
-    /// With the default rules for every namespace.
+    /// On SQLite, with the default rules for every namespace.
     pub(crate) async fn start() -> Self {
-        Self::with(Namespaces::default()).await
+        Self::on(Kind::Sqlite).await
+    }
+
+    /// On an engine, with the default rules for every namespace.
+    pub(crate) async fn on(kind: Kind) -> Self {
+        Self::with(kind, Namespaces::default()).await
     }
 
     /// With these namespaces.
-    pub(crate) async fn with(namespaces: Namespaces) -> Self {
+    pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        Self::over(namespaces, folder, Arc::new(ManualClock::new()), Arc::default()).await
+        let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
+        if let Place::Server(fresh) = place.as_ref() {
+            fresh.take_the_clock(clock.wall()).await;
+        }
+        Self::over(namespaces, folder, place, clock, Arc::default()).await
     }
 
     async fn over(
         namespaces: Namespaces,
         folder: Arc<TempDir>,
+        place: Arc<Place>,
         clock: Arc<ManualClock>,
         entropy: Arc<CountingEntropy>,
     ) -> Self {
@@ -49,7 +63,11 @@ impl Gateway {
         let address = listener.local_addr().unwrap();
         let config = Config {
             listen: address,
-            database: Database::Sqlite(folder.path().join("fencegate.db")),
+            database: match place.as_ref() {
+                Place::Nowhere => Database::Memory,
+                Place::Folder(folder) => Database::Sqlite(folder.path().join("fencegate.db")),
+                Place::Server(fresh) => database(&fresh.url),
+            },
             max_connections: 8,
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
@@ -60,7 +78,7 @@ impl Gateway {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, folder, entropy, shutdown, task }
+        Self { client, clock, namespaces, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -73,10 +91,25 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (namespaces, folder, clock) = (self.namespaces.clone(), self.folder.clone(), self.clock.clone());
-        let entropy = self.entropy.clone();
+        let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
-        Self::over(namespaces, folder, clock, entropy).await
+        Self::over(namespaces, folder, place, clock, entropy).await
     }
+
+    /// Time goes on, for the gateway and for its database.
+    pub(crate) async fn advance(&self, ms: u64) {
+        self.clock.advance(ms);
+        if let Place::Server(fresh) = self.place.as_ref() {
+            fresh.set_the_clock(self.clock.wall()).await;
+        }
+    }
+}
+
+/// A database address as the configuration reads it.
+fn database(url: &str) -> Database {
+    let flags = Flags { database: Some(url.to_owned()), ..Flags::default() };
+    let sources = Sources { file: None, variables: &Variables::default(), flags: &flags };
+    Config::parse(&sources).unwrap().database
 }
 
 /// A gateway in a process of its own, ended by its process id.
@@ -124,6 +157,11 @@ impl Process {
         Client::to(self.base.clone())
     }
 
+    /// A signal that does not end it, such as STOP and CONT.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// kill -9, and wait until the process is gone.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -132,8 +170,7 @@ impl Process {
 
     /// TERM; gives the exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         self.child.wait().unwrap().code()
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod commands;
 pub(crate) mod draft;
 pub(crate) mod engines;
 pub(crate) mod gateway;
+pub(crate) mod postgres;
 pub(crate) mod wanted;
 pub(crate) mod world;

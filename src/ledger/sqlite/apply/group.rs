@@ -90,7 +90,8 @@ pub(super) fn groups(
     changes: &ChangeSet,
     operations: i64,
 ) -> Result<BTreeMap<&ResourceName, Group<'_>>, Fault> {
-    let group = |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
+    let group =
+        |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
     let mut groups: BTreeMap<&ResourceName, Group<'_>> =
         changes.resources.iter().map(|(name, row)| (name, group(row))).collect();
     let mut id = operations;

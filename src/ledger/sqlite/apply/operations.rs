@@ -18,7 +18,8 @@ const OPERATION_INSERT: &str = "INSERT INTO operations (id, bucket, resource_id,
      decided_ms, done, commit_no, etag_incarnation, etag_commit, response) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
 
-const KEY_INSERT: &str = "INSERT INTO operation_keys (bucket, resource_id, hash, operation) VALUES (?1, ?2, ?3, ?4)";
+const KEY_INSERT: &str =
+    "INSERT INTO operation_keys (bucket, resource_id, hash, operation) VALUES (?1, ?2, ?3, ?4)";
 
 /// A new operation with the id of its row.
 #[derive(Clone, Copy)]

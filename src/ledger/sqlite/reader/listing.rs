@@ -56,8 +56,7 @@ pub(super) fn resource(
     resource: &ResourceName,
     time: &SharedTime,
 ) -> Result<Option<ResourceRead>, Fault> {
-    let found =
-        first(connection, RESOURCE, |values| values.name(resource), |columns| whole(columns, time))?;
+    let found = first(connection, RESOURCE, |values| values.name(resource), |columns| whole(columns, time))?;
     let Some((mut read, id)) = found else { return Ok(None) };
     add_targets(connection, &mut read, id)?;
     Ok(Some(read))

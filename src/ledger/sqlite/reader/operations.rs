@@ -52,10 +52,7 @@ pub(super) fn one(
 }
 
 /// A page of them.
-pub(super) fn page(
-    connection: &Connection,
-    filter: &OperationFilter,
-) -> Result<Vec<OperationRecord>, Fault> {
+pub(super) fn page(connection: &Connection, filter: &OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
     let Some((_, place, _)) = found_resource(connection, &filter.resource)? else { return Ok(Vec::new()) };
     match filter.state {
         None | Some(OperationState::Applied) => {
@@ -77,8 +74,7 @@ fn start_of(
     place: &Place,
     after: &OperationPlace,
 ) -> Result<Option<i64>, Fault> {
-    let found =
-        load::operation(connection, resource, place, &after.operation_id, Some(after.incarnation))?;
+    let found = load::operation(connection, resource, place, &after.operation_id, Some(after.incarnation))?;
     let Some((row, _)) = found.filter(|(_, record)| record.created_at == after.created_at) else {
         return Ok(place.newest);
     };
@@ -113,9 +109,7 @@ fn chained(
                 values.integer(row);
                 link_values(values, &filter.resource, place);
             },
-            |columns| {
-                Ok((columns.maybe_integer()?, rows::operation(filter.resource.clone(), columns)?))
-            },
+            |columns| Ok((columns.maybe_integer()?, rows::operation(filter.resource.clone(), columns)?)),
         )?;
         let Some((previous, record)) = link else { break };
         if found.len() >= limit && last != Some(record.created_at) {
@@ -135,9 +129,10 @@ fn chained(
 
 fn is_wanted(record: &OperationRecord, filter: &OperationFilter) -> bool {
     filter.state.is_none_or(|state| record.state == state)
-        && filter.after.as_ref().is_none_or(|after| {
-            order_of(record) < (after.created_at, after.incarnation, &after.operation_id)
-        })
+        && filter
+            .after
+            .as_ref()
+            .is_none_or(|after| order_of(record) < (after.created_at, after.incarnation, &after.operation_id))
 }
 
 const fn order_of(record: &OperationRecord) -> (Timestamp, Incarnation, &OperationId) {

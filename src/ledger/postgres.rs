@@ -1,0 +1,163 @@
+//! The engine on PostgreSQL: any number of gateways on one database, with no coordination but its row locks.
+//!
+//! It holds no rule. It loads what a batch wants, writes what was decided with the fence repeated in the predicates,
+//! and commits once. Each engine has one connection, in a task of its own; it waits for that task, never for the
+//! database, and not for ever. Where a wait for COMMIT is given up the outcome is unknown, and the next load, on
+//! another connection, waits at the rows that the old transaction holds until its fate is known.
+
+mod address;
+mod apply;
+mod cells;
+mod connect;
+mod durability;
+mod fault;
+mod fields;
+mod load;
+mod open;
+mod patience;
+mod reader;
+mod rows;
+mod schema;
+mod session;
+#[cfg(test)]
+mod tests;
+mod time;
+mod tuples;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use crate::domain::resource::Bucket;
+use crate::domain::time::Timestamp;
+use crate::limits::{POSTGRES_CLOSE_PATIENCE, POSTGRES_PATIENCE};
+use crate::protocol::Wanted;
+
+use super::changeset::ChangeSet;
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use connect::Shared;
+use patience::Patience;
+use session::Request;
+
+pub use address::Address;
+pub use open::{Database, OpenError, OpenMode};
+pub use reader::PostgresReader;
+pub use schema::{MigrationState, migrate, migration_status};
+pub use time::TimeSource;
+
+/// A writer. It owns one connection, by way of the task that runs it.
+pub struct PostgresEngine {
+    shared: Arc<Shared>,
+    /// The copy of each namespace that it holds.
+    copy: Bucket,
+    session: Option<Session>,
+    in_transaction: bool,
+    /// What is left of the time for this batch.
+    patience: Patience,
+}
+
+struct Session {
+    requests: mpsc::Sender<Request>,
+    task: JoinHandle<()>,
+}
+
+/// Why there is no answer.
+struct Silence(String);
+
+impl PostgresEngine {
+    fn new(shared: Arc<Shared>, copy: Bucket) -> Self {
+        let patience = Patience::of(POSTGRES_PATIENCE);
+        Self { shared, copy, session: None, in_transaction: false, patience }
+    }
+
+    /// Asks the session, and waits for its answer as long as the patience lasts. A session that does not answer is set
+    /// aside.
+    async fn ask<T>(&mut self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Silence> {
+        let session = self.session.get_or_insert_with(|| {
+            let (requests, task) = session::spawn(self.shared.clone(), self.copy);
+            Session { requests, task }
+        });
+        let (reply, answer) = oneshot::channel();
+        if session.requests.try_send(request(reply)).is_err() {
+            return Err(self.set_aside("the task of the connection takes no requests"));
+        }
+        match self.patience.wait(answer).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(_)) => Err(self.set_aside("the task of the connection ended")),
+            None => Err(self.set_aside("the database did not answer in time")),
+        }
+    }
+
+    /// Leaves a session to itself: it ends its step and closes its connection.
+    fn set_aside(&mut self, reason: &str) -> Silence {
+        warn!(reason, "a connection is set aside");
+        self.in_transaction = false;
+        if let Some(session) = self.session.take() {
+            let permit = self.shared.aside.clone().try_acquire_owned().ok();
+            // One that cannot be told ends all the same, since its queue has no sender any more.
+            drop(session.requests.try_send(Request::Leave(permit)));
+        }
+        Silence(reason.to_owned())
+    }
+
+    async fn end(&mut self) -> CommitOutcome {
+        if !self.in_transaction {
+            return CommitOutcome::Failed("there is no transaction to commit".to_owned());
+        }
+        let outcome = self.ask(Request::Commit).await;
+        self.in_transaction = false;
+        outcome.unwrap_or_else(|Silence(reason)| CommitOutcome::Unknown(reason))
+    }
+}
+
+impl Engine for PostgresEngine {
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        self.patience = Patience::of(POSTGRES_PATIENCE);
+        let wanted = Box::new(wanted.clone());
+        let loaded = self.ask(|reply| Request::Load(wanted, reply)).await;
+        let loaded = loaded.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
+        // Also after a fault: a transaction may be open, and is then rolled back.
+        self.in_transaction = true;
+        Ok(loaded?)
+    }
+
+    async fn apply(&mut self, changes: &ChangeSet, _now: Timestamp) -> Result<(), EngineError> {
+        if !self.in_transaction {
+            return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
+        }
+        let work = apply::prepare(changes);
+        let applied = self.ask(|reply| Request::Apply(work, reply)).await;
+        let applied = applied.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
+        Ok(applied?)
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        self.end().await
+    }
+
+    /// A commit too: it writes that the rows were locked, and waits for the log up to there, and so for every commit
+    /// that its answers rest on; with strict synchronous replication also for the standby.
+    async fn confirm(&mut self) -> CommitOutcome {
+        self.end().await
+    }
+
+    async fn rollback(&mut self) {
+        if self.in_transaction && self.ask(Request::Rollback).await.is_ok() {
+            self.in_transaction = false;
+        }
+    }
+
+    async fn close(mut self) {
+        self.patience = Patience::of(POSTGRES_CLOSE_PATIENCE);
+        self.rollback().await;
+        let Some(Session { requests, task }) = self.session.take() else { return };
+        drop(requests);
+        match self.patience.wait(task).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => warn!(%error, "the task of a connection ended badly"),
+            None => warn!("a connection did not close in time"),
+        }
+    }
+}

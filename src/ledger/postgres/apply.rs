@@ -1,0 +1,297 @@
+//! The changes of a batch, written in one statement, or in two where earlier content is cleared away first.
+//!
+//! The fence is repeated in the predicates and the rows are counted: fewer rows than the rules admitted means that
+//! database and rules disagree, and then nothing is committed. Where a row did not exist nobody could hold it: then
+//! somebody else may have been first, and the batch is decided anew. Nothing here replaces a row that it does not
+//! expect.
+
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments, AssertSqlSafe, PgConnection, Row};
+
+use crate::protocol::rows::AuditRow;
+
+use super::super::changeset::{ChangeSet, RowChange, TargetChange};
+use super::cells;
+use super::fault::{self, Fault};
+use super::tuples::{Shape, Shapes, Tuples};
+
+/// A statement over rows of one shape, which stand in for `{}`.
+struct Part {
+    table: &'static str,
+    shape: Shape,
+    text: &'static str,
+    expects: Expects,
+}
+
+/// How many rows a part must change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    /// One for each, or rules and rows contradict each other.
+    Each,
+    /// One for each, or somebody else was first.
+    EachUnlessOvertaken,
+    /// 256 for each, or somebody else was first.
+    EachCopyUnlessOvertaken,
+    /// However many there are.
+    Any,
+}
+
+/// Copies of a namespace: one per bucket.
+const COPIES: u64 = 256;
+
+const NAMESPACES_INSERT: Part = Part {
+    table: "namespaces",
+    shape: Shape::NewNamespace,
+    text: "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, base_incarnation, definition, \
+           version) SELECT b.bucket::smallint, v.namespace, v.epoch, v.base_epoch, v.base_token, v.base_incarnation, \
+           v.definition, v.version FROM unnest({}) AS v CROSS JOIN generate_series(0, 255) AS b (bucket) \
+           ORDER BY b.bucket, v.namespace COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING 1",
+    expects: Expects::EachCopyUnlessOvertaken,
+};
+
+const RESOURCES_INSERT: Part = Part {
+    table: "resources",
+    shape: Shape::NewResource,
+    text: "INSERT INTO resources (bucket, resource, incarnation, born_epoch, born_token, life, issued_epoch, \
+           issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
+           applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, \
+           changed_ms) SELECT v.* FROM unnest({}) AS v ON CONFLICT DO NOTHING RETURNING 1",
+    expects: Expects::EachUnlessOvertaken,
+};
+
+/// The last lines are the fence itself: even for a row that is as the decision saw it, no register goes back.
+const RESOURCES_UPDATE: Part = Part {
+    table: "resources",
+    shape: Shape::ChangedResource,
+    text: "UPDATE resources AS r SET incarnation = v.incarnation, born_epoch = v.born_epoch, \
+           born_token = v.born_token, life = v.life, issued_epoch = v.issued_epoch, issued_token = v.issued_token, \
+           floor_epoch = v.floor_epoch, floor_token = v.floor_token, revoked_epoch = v.revoked_epoch, \
+           revoked_token = v.revoked_token, applied_epoch = v.applied_epoch, applied_token = v.applied_token, \
+           applied_sequence = v.applied_sequence, commit_no = v.commit_no, pruned_epoch = v.pruned_epoch, \
+           pruned_token = v.pruned_token, pruned_sequence = v.pruned_sequence, lease = v.lease, \
+           last_operation = v.last_operation, changed_ms = v.changed_ms FROM unnest({}) AS v \
+           WHERE r.bucket = v.bucket AND r.resource = v.resource \
+           AND r.incarnation = v.seen_incarnation AND r.life = v.seen_life \
+           AND r.issued_epoch = v.seen_issued_epoch AND r.issued_token = v.seen_issued_token \
+           AND r.floor_epoch = v.seen_floor_epoch AND r.floor_token = v.seen_floor_token \
+           AND r.revoked_epoch IS NOT DISTINCT FROM v.seen_revoked_epoch \
+           AND r.revoked_token IS NOT DISTINCT FROM v.seen_revoked_token \
+           AND r.applied_epoch IS NOT DISTINCT FROM v.seen_applied_epoch \
+           AND r.applied_token IS NOT DISTINCT FROM v.seen_applied_token \
+           AND r.applied_sequence IS NOT DISTINCT FROM v.seen_applied_sequence \
+           AND r.commit_no = v.seen_commit_no AND r.lease IS NOT DISTINCT FROM v.seen_lease \
+           AND (r.floor_epoch, r.floor_token) <= (v.floor_epoch, v.floor_token) \
+           AND (r.issued_epoch, r.issued_token) <= (v.issued_epoch, v.issued_token) \
+           AND r.commit_no <= v.commit_no AND r.incarnation <= v.incarnation RETURNING 1",
+    expects: Expects::Each,
+};
+
+const ERAS_INSERT: Part = Part {
+    table: "incarnations",
+    shape: Shape::NewEra,
+    text: "INSERT INTO incarnations (bucket, resource, born_epoch, born_token, incarnation) \
+           SELECT v.* FROM unnest({}) AS v RETURNING 1",
+    expects: Expects::Each,
+};
+
+const TARGETS_CLEAR: Part = Part {
+    table: "targets",
+    shape: Shape::KeyNamed,
+    text: "DELETE FROM targets AS t USING unnest({}) AS k WHERE t.bucket = k.bucket AND t.resource = k.name \
+           RETURNING 1",
+    expects: Expects::Any,
+};
+
+const TARGETS_REMOVE: Part = Part {
+    table: "targets",
+    shape: Shape::KeyTarget,
+    text: "DELETE FROM targets AS t USING unnest({}) AS k WHERE t.bucket = k.bucket AND t.resource = k.resource \
+           AND t.target = k.target RETURNING 1",
+    expects: Expects::Any,
+};
+
+/// Content is replaced only by that of a later commit.
+const TARGETS_STORE: Part = Part {
+    table: "targets",
+    shape: Shape::NewTarget,
+    text: "INSERT INTO targets AS t (bucket, resource, target, incarnation, commit_no, content_type, size, digest, \
+           body) SELECT v.* FROM unnest({}) AS v \
+           ON CONFLICT (bucket, resource, target) DO UPDATE SET incarnation = excluded.incarnation, \
+           commit_no = excluded.commit_no, content_type = excluded.content_type, size = excluded.size, \
+           digest = excluded.digest, body = excluded.body WHERE t.commit_no < excluded.commit_no RETURNING 1",
+    expects: Expects::Each,
+};
+
+const OPERATIONS_INSERT: Part = Part {
+    table: "operations",
+    shape: Shape::NewOperation,
+    text: "INSERT INTO operations (bucket, resource, incarnation, operation_id, target, method, fingerprint, \
+           position_epoch, position_token, sequence, acquisition, state, attempt, created_ms, decided_ms, done, \
+           commit_no, etag_incarnation, etag_commit, response) SELECT v.* FROM unnest({}) AS v RETURNING 1",
+    expects: Expects::Each,
+};
+
+const LEASES_INSERT: Part = Part {
+    table: "leases",
+    shape: Shape::NewLease,
+    text: "INSERT INTO leases (bucket, acquisition, nonce, key_id, resource, position_epoch, position_token, holder, \
+           ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state) \
+           SELECT v.* FROM unnest({}) AS v RETURNING 1",
+    expects: Expects::Each,
+};
+
+const LEASES_UPDATE: Part = Part {
+    table: "leases",
+    shape: Shape::ChangedLease,
+    text: "UPDATE leases AS l SET ttl_ms = v.ttl_ms, expires_ms = v.expires_ms, state = v.state \
+           FROM unnest({}) AS v WHERE l.bucket = v.bucket AND l.acquisition = v.acquisition \
+           AND l.expires_ms = v.seen_expires_ms AND l.state = v.seen_state RETURNING 1",
+    expects: Expects::Each,
+};
+
+const AUDIT_INSERT: Part = Part {
+    table: "audit",
+    shape: Shape::NewAudit,
+    text: "INSERT INTO audit (bucket, resource, at_ms, transaction_id, ordinal, verb, position_epoch, \
+           position_token, reason) SELECT v.bucket, v.resource, v.at_ms, \
+           pg_current_xact_id()::text::bigint, v.ordinal, v.verb, v.position_epoch, v.position_token, v.reason \
+           FROM unnest({}) AS v RETURNING 1",
+    expects: Expects::Each,
+};
+
+/// What one statement does: rows for each of its parts.
+#[derive(Default)]
+pub(super) struct Work {
+    parts: Vec<(&'static Part, Tuples)>,
+}
+
+/// The changes of a batch, ready to be sent: removals first, for in one statement no part sees what another one did.
+pub(super) fn prepare(changes: &ChangeSet) -> Vec<Work> {
+    let mut first = Work::default();
+    first.add(&TARGETS_CLEAR, changes.cleared.iter().enumerate(), cells::cleared);
+    first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
+
+    let mut then = Work::default();
+    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), cells::namespace);
+    let (new, known) = split(changes.resources.values());
+    then.add(&RESOURCES_INSERT, new, cells::resource);
+    then.add(&RESOURCES_UPDATE, known, |cells, (before, after)| {
+        cells::resource(cells, after);
+        cells::seen(cells, before);
+    });
+    then.add(&ERAS_INSERT, &changes.eras, cells::era);
+    let stored = changes.targets.iter().filter(|(_, change)| match change {
+        TargetChange::Stored { .. } => true,
+        TargetChange::Removed => false,
+    });
+    then.add(&TARGETS_STORE, stored, cells::stored);
+    then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
+    let (granted, changed) = split(changes.leases.values());
+    then.add(&LEASES_INSERT, granted, cells::lease);
+    then.add(&LEASES_UPDATE, changed, cells::changed_lease);
+    then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
+    [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
+}
+
+fn numbered(audit: &[AuditRow]) -> impl Iterator<Item = (usize, &AuditRow)> {
+    audit.iter().enumerate()
+}
+
+/// Rows that are new, and rows that were there.
+fn split<'c, T>(changes: impl Iterator<Item = &'c RowChange<T>>) -> (Vec<&'c T>, Vec<(&'c T, &'c T)>) {
+    let (mut new, mut known) = (Vec::new(), Vec::new());
+    for RowChange { before, after } in changes {
+        match before {
+            None => new.push(after),
+            Some(before) => known.push((before, after)),
+        }
+    }
+    (new, known)
+}
+
+impl Work {
+    fn add<T>(
+        &mut self,
+        part: &'static Part,
+        items: impl IntoIterator<Item = T>,
+        fill: impl Fn(&mut Tuples, T),
+    ) {
+        let tuples = Tuples::filled(part.shape, items, fill);
+        if !tuples.is_empty() {
+            self.parts.push((part, tuples));
+        }
+    }
+
+    /// Whether it uses a name for the first time, which somebody else may do at the same moment.
+    fn begins_something(&self) -> bool {
+        self.parts.iter().any(|(part, _)| match part.expects {
+            Expects::EachUnlessOvertaken | Expects::EachCopyUnlessOvertaken => true,
+            Expects::Each | Expects::Any => false,
+        })
+    }
+
+    /// One statement for all parts, which answers how many rows each of them changed.
+    fn text(parts: impl Iterator<Item = &'static Part>) -> String {
+        let (mut text, mut counts) = (String::from("WITH "), String::from(" SELECT "));
+        for (index, part) in parts.enumerate() {
+            let number = index.saturating_add(1);
+            if index > 0 {
+                text.push_str(", ");
+                counts.push_str(", ");
+            }
+            let one = part.text.replacen("{}", &format!("${number}"), 1);
+            text.push_str(&format!("p{number} AS ({one})"));
+            counts.push_str(&format!("(SELECT count(*) FROM p{number})"));
+        }
+        text.push_str(&counts);
+        text
+    }
+
+    async fn run(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<(), Fault> {
+        let mut arguments = PgArguments::default();
+        for (_, tuples) in &self.parts {
+            let added = arguments.add(shapes.argument(tuples)?);
+            added.map_err(|error| Fault::unreadable(error.to_string()))?;
+        }
+        let text = Self::text(self.parts.iter().map(|(part, _)| *part));
+        let answer = sqlx::query_with(AssertSqlSafe(text), arguments).fetch_one(connection).await;
+        let row = match answer {
+            Ok(row) => row,
+            // Of two who use a name for the first time one writes everything; the other one meets its rows.
+            Err(error) if fault::is_duplicate(&error) && self.begins_something() => {
+                return Err(Fault::Overtaken { table: "first use" });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for (index, (part, tuples)) in self.parts.iter().enumerate() {
+            let found: i64 = row.try_get(index)?;
+            part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn judge(&self, rows: u64, found: u64) -> Result<(), Fault> {
+        let table = self.table;
+        let (wanted, short) = match self.expects {
+            Expects::Any => return Ok(()),
+            Expects::Each => (rows, Fault::Disagreed { table, wanted: rows, found }),
+            Expects::EachUnlessOvertaken => (rows, Fault::Overtaken { table }),
+            Expects::EachCopyUnlessOvertaken => (rows.saturating_mul(COPIES), Fault::Overtaken { table }),
+        };
+        if found == wanted { Ok(()) } else { Err(short) }
+    }
+}
+
+/// Writes a batch. A transaction is open; the caller commits it.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    shapes: &Shapes,
+    work: &[Work],
+) -> Result<(), Fault> {
+    for one in work {
+        one.run(connection, shapes).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! New connections: the primary among the servers, and whether it is the one that was there before.
+//!
+//! Every future here runs to its end in a task of its own, or before the gateway serves.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::limits::{
+    POSTGRES_IDLE_IN_TRANSACTION_MS, POSTGRES_LEAST_VERSION, POSTGRES_LOCK_TIMEOUT_MS, POSTGRES_SET_ASIDE,
+};
+
+use super::address::{Address, Host};
+use super::fault::Fault;
+use super::fields::Fields;
+use super::time::Time;
+use super::tuples::Shapes;
+
+/// What all connections of a process share.
+pub(super) struct Shared {
+    pub(super) address: Address,
+    pub(super) time: Time,
+    /// The database's own id.
+    pub(super) id: Uuid,
+    /// A place for each connection that was set aside and has not ended yet.
+    pub(super) aside: Arc<Semaphore>,
+    /// The server to ask first.
+    first: AtomicUsize,
+    /// How far the server had come when it was last looked at.
+    seen: Mutex<Seen>,
+}
+
+/// A place in the history of one server: which timeline, and how far its log was flushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Seen {
+    timeline: i64,
+    flushed: i64,
+    system: i64,
+}
+
+/// A connection to the primary.
+pub(super) struct Live {
+    pub(super) connection: PgConnection,
+    pub(super) shapes: Shapes,
+    /// Begins a transaction.
+    pub(super) begin: &'static str,
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    version: i64,
+    is_standby: bool,
+    is_read_only: bool,
+    keeps: bool,
+    synchronous_commit: String,
+    seen: Seen,
+}
+
+const SERVER: &str = "SELECT ROW(\
+     current_setting('server_version_num')::bigint, pg_is_in_recovery(), \
+     current_setting('transaction_read_only') <> 'off', \
+     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on', \
+     current_setting('synchronous_commit'), \
+     (SELECT system_identifier FROM pg_control_system()), \
+     CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE \
+       ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint END, \
+     CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END)";
+
+/// All of it ends with the transaction, so that a pooler in between may give the server to somebody else afterwards.
+///
+/// No statement is cut off by a timeout: a COMMIT that is cancelled while it waits for a synchronous standby says that
+/// it is done. A wait for a lock is bounded, and so is the time that a stopped gateway can hold one. The plans are
+/// made once, for any arguments, and only from index look-ups: a plan made while the tables were empty would else walk
+/// through them later.
+macro_rules! begin {
+    ($synchronous_commit:literal) => {
+        concat!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
+             SET LOCAL lock_timeout = 4000; SET LOCAL idle_in_transaction_session_timeout = 3000; \
+             SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off; \
+             SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off",
+            $synchronous_commit
+        )
+    };
+}
+const BEGIN: &str = begin!("; SET LOCAL synchronous_commit = on");
+/// Where the role or the database asks for more than `on`, that stays.
+const BEGIN_REMOTE_APPLY: &str = begin!("");
+
+// The texts say them as literals.
+const _: () = assert!(POSTGRES_LOCK_TIMEOUT_MS == 4_000 && POSTGRES_IDLE_IN_TRANSACTION_MS == 3_000);
+
+impl Shared {
+    pub(super) fn new(address: Address, time: Time, id: Uuid, seen: Seen, first: usize) -> Self {
+        Self {
+            address,
+            time,
+            id,
+            aside: Arc::new(Semaphore::new(POSTGRES_SET_ASIDE)),
+            first: AtomicUsize::new(first),
+            seen: Mutex::new(seen),
+        }
+    }
+
+    /// A connection to the primary, which must be the database that was there before, and no older than it was.
+    pub(super) async fn connect(&self) -> Result<Live, Fault> {
+        if self.aside.available_permits() == 0 {
+            return Err(Fault::Unusable(
+                "too many connections were set aside and wait for the server still".to_owned(),
+            ));
+        }
+        let (mut connection, server, _) = primary(&self.address, &self.first).await?;
+        match self.recognise(&mut connection, &server).await {
+            Ok(shapes) => {
+                let begin = server.begin();
+                Ok(Live { connection, shapes, begin })
+            }
+            Err(fault) => {
+                close(connection).await;
+                Err(fault)
+            }
+        }
+    }
+
+    async fn recognise(&self, connection: &mut PgConnection, server: &Server) -> Result<Shapes, Fault> {
+        server.fit().map_err(Fault::Unusable)?;
+        let found = database_id(connection).await?;
+        if found != Some(self.id) {
+            return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
+        }
+        self.go_on_from(server.seen)?;
+        Shapes::ask(connection).await
+    }
+
+    /// A server must be where it was, or further.
+    fn go_on_from(&self, now: Seen) -> Result<(), Fault> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.system != seen.system {
+            return Err(Fault::Unusable("another server stands in its place; stop the gateway".to_owned()));
+        }
+        if now < *seen {
+            return Err(Fault::Unusable(
+                "an older database stands in its place, or a primary that was replaced; stop one of them"
+                    .to_owned(),
+            ));
+        }
+        if now.timeline != seen.timeline {
+            info!(from = seen.timeline, to = now.timeline, "another server has become the primary");
+        }
+        *seen = now;
+        Ok(())
+    }
+}
+
+impl Server {
+    /// What makes it unfit to keep what is acknowledged, and what to do.
+    pub(super) fn fit(&self) -> Result<(), String> {
+        if self.version < POSTGRES_LEAST_VERSION {
+            return Err(format!(
+                "the server is PostgreSQL {}; version {} or later is needed",
+                self.version.checked_div(10_000).unwrap_or_default(),
+                POSTGRES_LEAST_VERSION.checked_div(10_000).unwrap_or_default()
+            ));
+        }
+        if !self.keeps {
+            return Err("the server runs with fsync or full_page_writes off and can lose or break what it \
+                        acknowledged; switch both on"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    /// The text that begins a transaction on it.
+    pub(super) fn begin(&self) -> &'static str {
+        if self.synchronous_commit == "remote_apply" { BEGIN_REMOTE_APPLY } else { BEGIN }
+    }
+
+    pub(super) const fn seen(&self) -> Seen {
+        self.seen
+    }
+}
+
+/// Connects to the one server that takes writes. The search begins with the server that `first` names; one that is
+/// being tried is skipped by the next search until it has answered, so that a dead one holds nobody up twice.
+pub(super) async fn primary(
+    address: &Address,
+    first: &AtomicUsize,
+) -> Result<(PgConnection, Server, usize), Fault> {
+    let hosts = address.hosts();
+    let start = first.load(Ordering::Relaxed);
+    let mut reasons = Vec::new();
+    for step in 0..hosts.len() {
+        let index = start.wrapping_add(step).checked_rem(hosts.len()).unwrap_or_default();
+        let Some(host) = hosts.get(index) else { continue };
+        first.store(index.saturating_add(1), Ordering::Relaxed);
+        match reach(host).await {
+            Ok((connection, server)) => {
+                first.store(index, Ordering::Relaxed);
+                return Ok((connection, server, index));
+            }
+            Err(reason) => reasons.push(format!("{}: {reason}", host.name)),
+        }
+    }
+    Err(Fault::Unusable(reasons.join("; ")))
+}
+
+async fn reach(host: &Host) -> Result<(PgConnection, Server), Fault> {
+    let mut connection = host.options.connect().await?;
+    let server = match ask(&mut connection).await {
+        Ok(server) => server,
+        Err(fault) => {
+            close(connection).await;
+            return Err(fault);
+        }
+    };
+    if server.is_standby || server.is_read_only {
+        close(connection).await;
+        let what = if server.is_standby { "it is a standby" } else { "it is read-only" };
+        return Err(Fault::Unusable(what.to_owned()));
+    }
+    Ok((connection, server))
+}
+
+async fn ask(connection: &mut PgConnection) -> Result<Server, Fault> {
+    let row = sqlx::query(SERVER).persistent(false).fetch_one(connection).await?;
+    let mut fields = Fields::required(&row, 0)?;
+    Ok(Server {
+        version: fields.signed()?,
+        is_standby: fields.boolean()?,
+        is_read_only: fields.boolean()?,
+        keeps: fields.boolean()?,
+        synchronous_commit: fields.text()?.to_owned(),
+        seen: Seen { system: fields.signed()?, timeline: fields.signed()?, flushed: fields.signed()? },
+    })
+}
+
+/// The database's own id; none where it has none yet.
+pub(super) async fn database_id(connection: &mut PgConnection) -> Result<Option<Uuid>, Fault> {
+    let query = sqlx::query_scalar("SELECT database_id FROM ledger WHERE one = 1").persistent(false);
+    Ok(query.fetch_optional(connection).await?)
+}
+
+/// Ends a connection in good order.
+pub(super) async fn close(connection: PgConnection) {
+    if let Err(error) = connection.close().await {
+        warn!(%error, "a connection closed badly");
+    }
+}

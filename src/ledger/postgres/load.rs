@@ -1,0 +1,366 @@
+//! The rows that a batch wants, in two statements however many commands it has.
+//!
+//! The first holds the namespaces and the resources, in canonical order, and brings them as they stand once they are
+//! held. Everything else that it could read would be as old as its beginning, before the wait for a lock. So the second
+//! statement brings the time and all other rows, and whether the server may be written to at all.
+//!
+//! Each lookup is a sub-select of its own below a list of keys: whatever the statistics say, PostgreSQL can only look
+//! each key up.
+
+use std::collections::BTreeSet;
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{Arguments, AssertSqlSafe, PgConnection, Row};
+
+use crate::domain::counter::Incarnation;
+use crate::domain::operation::OperationId;
+use crate::domain::position::Position;
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::protocol::incarnation::addressed;
+use crate::protocol::rows::EraRow;
+use crate::protocol::{Snapshot, Wanted};
+
+use super::super::engine::Loaded;
+use super::fault::Fault;
+use super::fields::Fields;
+use super::rows::{
+    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
+};
+use super::time::Time;
+use super::tuples::{Shape, Shapes, Tuples};
+
+/// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, `$2` their names.
+macro_rules! hold_namespaces {
+    () => {
+        concat!(
+            "SELECT 0::smallint, k.place::integer - 1, ROW(",
+            namespace_columns!(),
+            ") FROM unnest($2::text[]) WITH ORDINALITY AS k (name, place) CROSS JOIN LATERAL (\
+             SELECT * FROM namespaces AS n WHERE n.bucket = $1 AND n.namespace = k.name FOR SHARE) AS n"
+        )
+    };
+}
+
+/// Resources, held for writing, in the order of the keys.
+macro_rules! hold_resources {
+    ($name:literal, $keys:literal) => {
+        concat!(
+            " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
+            $name,
+            ", ",
+            resource_columns!(),
+            ") FROM ",
+            $keys,
+            " AS k CROSS JOIN LATERAL (\
+             SELECT * FROM resources AS r WHERE r.bucket = k.bucket AND r.resource = k.name FOR UPDATE) AS r"
+        )
+    };
+}
+
+/// `$3` the resources.
+const HOLD: &str = concat!(hold_namespaces!(), hold_resources!("NULL::text", "unnest($3)"));
+
+/// `$3` the resources, `$4` leases that lead to others. All of them are held in one order.
+const HOLD_BY_LEASE: &str = concat!(
+    hold_namespaces!(),
+    hold_resources!(
+        "k.name",
+        "(SELECT max(u.ordinal) AS ordinal, u.bucket, u.name FROM (\
+         SELECT k.ordinal, k.bucket, k.name COLLATE \"C\" AS name FROM unnest($3) AS k \
+         UNION ALL SELECT NULL::integer, l.bucket, l.resource FROM unnest($4) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash LIMIT 1) AS l) AS u \
+         GROUP BY u.bucket, u.name ORDER BY u.bucket, u.name)"
+    )
+);
+
+/// The time after the rows are held, and whether the server takes writes and keeps them.
+const CLOCK: &str = "SELECT 0::smallint, 0, ROW(\
+                     floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(), \
+                     current_setting('transaction_read_only'), current_setting('synchronous_commit'))";
+
+// Further lists of keys and what is looked up for each: `{}` stands for the number of the argument.
+
+const LEASES: &str = concat!(
+    " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
+    lease_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash LIMIT 1) AS l"
+);
+
+const LEASES_BY_REQUEST: &str = concat!(
+    " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
+    lease_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.request_key = k.hash LIMIT 1) AS l"
+);
+
+/// Of each resource the one ended incarnation in which a position falls.
+const ERAS: &str = " UNION ALL SELECT 2::smallint, k.ordinal, ROW(i.incarnation, i.born_epoch, i.born_token) \
+           FROM unnest({}) AS k CROSS JOIN LATERAL (\
+           SELECT * FROM incarnations AS i WHERE i.bucket = k.bucket AND i.resource = k.resource \
+           AND (i.born_epoch, i.born_token) <= (k.epoch, k.token) \
+           ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1) AS i";
+
+/// The operations of those incarnations, over the same keys.
+const OPERATIONS_OF_ERAS: &str = concat!(
+    " UNION ALL SELECT 3::smallint, k.ordinal, ROW(",
+    operation_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM incarnations AS i WHERE i.bucket = k.bucket AND i.resource = k.resource \
+         AND (i.born_epoch, i.born_token) <= (k.epoch, k.token) \
+         ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1) AS i CROSS JOIN LATERAL (\
+         SELECT * FROM operations AS o WHERE o.bucket = k.bucket AND o.resource = k.resource \
+         AND o.incarnation = i.incarnation AND o.operation_id = k.operation_id LIMIT 1) AS o"
+);
+
+const OPERATIONS: &str = concat!(
+    " UNION ALL SELECT 4::smallint, k.ordinal, ROW(",
+    operation_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM operations AS o WHERE o.bucket = k.bucket AND o.resource = k.resource \
+         AND o.incarnation = k.incarnation AND o.operation_id = k.operation_id LIMIT 1) AS o"
+);
+
+const TARGETS: &str = concat!(
+    " UNION ALL SELECT 5::smallint, k.ordinal, ROW(",
+    target_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM targets AS t WHERE t.bucket = k.bucket AND t.resource = k.resource \
+         AND t.target = k.target LIMIT 1) AS t"
+);
+
+/// Where a load runs.
+pub(super) struct Place<'c> {
+    pub(super) connection: &'c mut PgConnection,
+    pub(super) shapes: &'c Shapes,
+    /// The copy of each namespace that this engine holds: its own, so that two engines of one process do not meet.
+    pub(super) copy: Bucket,
+    pub(super) time: &'c Time,
+}
+
+/// Holds the rows of a batch and loads everything that is wanted and exists. A transaction has just begun.
+pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded, Fault> {
+    let mut snapshot = Snapshot::default();
+    let held = hold(place.connection, place.shapes, place.copy, wanted, &mut snapshot).await?;
+    let keys = Keys::of(wanted, &snapshot);
+    let rows = keys.ask(place.connection, place.shapes).await?;
+    let mut now = None;
+    for row in &rows {
+        let kind: i16 = row.try_get(0)?;
+        let mut fields = Fields::required(row, 2)?;
+        match kind {
+            0 => now = Some(place.time.at(clock(&mut fields)?)),
+            1 => {
+                let lease = rows::lease(&mut fields)?;
+                if !held.contains(&lease.resource) {
+                    // It was granted while the rows were being held, and nothing holds its resource.
+                    return Err(Fault::Overtaken { table: "leases" });
+                }
+                snapshot.insert_lease(lease);
+            }
+            2 => {
+                let resource = keys.before_birth(row)?.clone();
+                let incarnation = fields.counter(Incarnation::new)?;
+                snapshot.insert_era(EraRow { resource, incarnation, born: fields.position()? });
+            }
+            3 => snapshot.insert_operation(rows::operation(keys.before_birth(row)?.clone(), &mut fields)?),
+            4 => snapshot.insert_operation(rows::operation(keys.operation(row)?.clone(), &mut fields)?),
+            5 => snapshot.insert_target(keys.target(row)?.clone(), rows::target(&mut fields)?),
+            other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
+        }
+    }
+    let now = now.ok_or_else(|| Fault::unreadable("an answer without a time"))?;
+    Ok(Loaded { snapshot, now })
+}
+
+/// The first statement. Gives the resources that exist and are held.
+async fn hold(
+    connection: &mut PgConnection,
+    shapes: &Shapes,
+    copy: Bucket,
+    wanted: &Wanted,
+    snapshot: &mut Snapshot,
+) -> Result<BTreeSet<ResourceName>, Fault> {
+    let mut namespaces: BTreeSet<Namespace> = wanted.namespaces.clone();
+    namespaces.extend(wanted.resources.iter().map(ResourceName::namespace));
+    let namespaces: Vec<Namespace> = namespaces.into_iter().collect();
+    let names: Vec<&str> = namespaces.iter().map(Namespace::as_str).collect();
+    let mut resources: Vec<(Bucket, &ResourceName)> =
+        wanted.resources.iter().map(|resource| (resource.bucket(), resource)).collect();
+    resources.sort_unstable();
+    let keys =
+        Tuples::filled(Shape::KeyNamed, resources.iter().enumerate(), |cells, (at, (bucket, name))| {
+            cells.ordinal(at);
+            cells.bucket(*bucket);
+            cells.text(name.as_str());
+        });
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, i16::from(copy.0))?;
+    add(&mut arguments, names)?;
+    add(&mut arguments, shapes.argument(&keys)?)?;
+    let text = if wanted.leases.is_empty() {
+        HOLD
+    } else {
+        add(&mut arguments, shapes.argument(&hashed(&wanted.leases))?)?;
+        HOLD_BY_LEASE
+    };
+    let mut held = BTreeSet::new();
+    for row in &sqlx::query_with(text, arguments).fetch_all(connection).await? {
+        let (kind, ordinal): (i16, Option<i32>) = (row.try_get(0)?, row.try_get(1)?);
+        let mut fields = Fields::required(row, 2)?;
+        if kind == 0 {
+            let name = at(&namespaces, ordinal)?.clone();
+            snapshot.insert_namespace(rows::namespace(name, &mut fields)?);
+            continue;
+        }
+        let name = fields.maybe_parsed(ResourceName::parse)?;
+        let name = match (ordinal, name) {
+            (None, Some(name)) => name,
+            (ordinal, _) => at(&resources, ordinal)?.1.clone(),
+        };
+        held.insert(name.clone());
+        snapshot.insert_resource(rows::resource(name, &mut fields)?);
+    }
+    Ok(held)
+}
+
+/// Milliseconds since 1970, of a server that takes writes and keeps what it acknowledges.
+fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
+    let ms = fields.signed()?;
+    if fields.boolean()? {
+        return Err(Fault::Unusable("the server has become a standby".to_owned()));
+    }
+    if fields.text()? != "off" {
+        return Err(Fault::Unusable("the server has become read-only".to_owned()));
+    }
+    match fields.text()? {
+        "on" | "remote_apply" => Ok(ms),
+        other => Err(Fault::Unusable(format!("synchronous_commit is {other} in spite of what was set"))),
+    }
+}
+
+/// What the second statement looks up.
+struct Keys {
+    leases: BTreeSet<(Bucket, [u8; 32])>,
+    requests: Vec<(Bucket, [u8; 32])>,
+    /// Operations of the incarnation in which their position falls.
+    before_birth: Vec<(ResourceName, Position, OperationId)>,
+    operations: Vec<(ResourceName, Incarnation, OperationId)>,
+    targets: Vec<Address>,
+}
+
+impl Keys {
+    fn of(wanted: &Wanted, held: &Snapshot) -> Self {
+        let mut leases = wanted.leases.clone();
+        for row in held.resources() {
+            if let Some(lease) = &row.lease {
+                leases.insert((row.resource.bucket(), *lease.as_bytes()));
+            }
+        }
+        let (mut before_birth, mut operations) = (Vec::new(), Vec::new());
+        for one in &wanted.operations {
+            let Some(row) = held.resource(&one.resource) else { continue };
+            let name = (one.resource.clone(), one.operation_id.clone());
+            // Where only an earlier incarnation can be meant, the rule finds none without an era to look in.
+            match addressed(row, one.position, one.incarnation, |_| None) {
+                Some(incarnation) => operations.push((name.0, incarnation, name.1)),
+                None => before_birth.push((name.0, one.position, name.1)),
+            }
+        }
+        let known = |address: &&Address| held.resource(&address.resource).is_some();
+        Self {
+            leases,
+            requests: wanted.requests.iter().map(|(bucket, key)| (*bucket, key.0)).collect(),
+            before_birth,
+            operations,
+            targets: wanted.targets.iter().filter(known).cloned().collect(),
+        }
+    }
+
+    async fn ask(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<Vec<PgRow>, Fault> {
+        let mut text = CLOCK.to_owned();
+        let mut arguments = PgArguments::default();
+        let mut look_up = |text_of_one: &str, keys: &Tuples| {
+            if keys.is_empty() {
+                return Ok(());
+            }
+            add(&mut arguments, shapes.argument(keys)?)?;
+            text.push_str(&text_of_one.replacen("{}", &format!("${}", arguments.len()), 1));
+            Ok::<(), Fault>(())
+        };
+        look_up(LEASES, &hashed(&self.leases))?;
+        look_up(LEASES_BY_REQUEST, &hashed(&self.requests))?;
+        let positions = self.positions();
+        look_up(ERAS, &positions)?;
+        look_up(OPERATIONS_OF_ERAS, &positions)?;
+        look_up(OPERATIONS, &self.operation_keys())?;
+        look_up(TARGETS, &self.target_keys())?;
+        Ok(sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await?)
+    }
+
+    fn positions(&self) -> Tuples {
+        let keys = self.before_birth.iter().enumerate();
+        Tuples::filled(Shape::KeyPosition, keys, |cells, (at, (resource, position, operation_id))| {
+            cells.ordinal(at);
+            cells.bucket(resource.bucket());
+            cells.text(resource.as_str());
+            cells.position(*position);
+            cells.text(operation_id.as_str());
+        })
+    }
+
+    fn operation_keys(&self) -> Tuples {
+        let keys = self.operations.iter().enumerate();
+        Tuples::filled(Shape::KeyOperation, keys, |cells, (at, (resource, incarnation, operation_id))| {
+            cells.ordinal(at);
+            cells.bucket(resource.bucket());
+            cells.text(resource.as_str());
+            cells.whole(incarnation.get());
+            cells.text(operation_id.as_str());
+        })
+    }
+
+    fn target_keys(&self) -> Tuples {
+        Tuples::filled(Shape::KeyTarget, self.targets.iter().enumerate(), |cells, (at, address)| {
+            cells.ordinal(at);
+            cells.bucket(address.resource.bucket());
+            cells.text(address.resource.as_str());
+            cells.text(target_text(address.target.as_ref()));
+        })
+    }
+
+    fn before_birth(&self, row: &PgRow) -> Result<&ResourceName, Fault> {
+        Ok(&at(&self.before_birth, row.try_get(1)?)?.0)
+    }
+
+    fn operation(&self, row: &PgRow) -> Result<&ResourceName, Fault> {
+        Ok(&at(&self.operations, row.try_get(1)?)?.0)
+    }
+
+    fn target(&self, row: &PgRow) -> Result<&ResourceName, Fault> {
+        Ok(&at(&self.targets, row.try_get(1)?)?.resource)
+    }
+}
+
+fn hashed<'k>(keys: impl IntoIterator<Item = &'k (Bucket, [u8; 32])>) -> Tuples {
+    Tuples::filled(Shape::KeyHashed, keys.into_iter().enumerate(), |cells, (at, (bucket, hash))| {
+        cells.ordinal(at);
+        cells.bucket(*bucket);
+        cells.blob(hash);
+    })
+}
+
+/// The key to which a row answers.
+fn at<T>(keys: &[T], ordinal: Option<i32>) -> Result<&T, Fault> {
+    let place = ordinal.and_then(|ordinal| usize::try_from(ordinal).ok());
+    place
+        .and_then(|place| keys.get(place))
+        .ok_or_else(|| Fault::unreadable(format!("an answer to key {ordinal:?}, which was not asked")))
+}
+
+fn add<'t, T>(arguments: &mut PgArguments, value: T) -> Result<(), Fault>
+where
+    T: sqlx::Encode<'t, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+{
+    arguments.add(value).map_err(|error| Fault::unreadable(error.to_string()))
+}

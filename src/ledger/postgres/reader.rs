@@ -1,0 +1,339 @@
+//! Reads of the committed state, beside the writers. Each is one statement, so that what it tells stood in the database
+//! at one moment.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sqlx::postgres::PgRow;
+
+use crate::domain::counter::{Incarnation, LedgerSeq};
+use crate::domain::lease::AcquisitionHash;
+use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::time::Timestamp;
+use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
+
+use super::super::read::{
+    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+};
+use super::connect::{Live, Shared};
+use super::durability;
+use super::fault::Fault;
+use super::fields::{Fields, bytes_of};
+use super::rows::{
+    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
+};
+use pool::{Pool, Work};
+
+mod listing;
+mod pool;
+
+/// Reads through connections of its own.
+pub struct PostgresReader {
+    shared: Arc<Shared>,
+    pool: Arc<Pool>,
+}
+
+/// The time, as a column of its own.
+macro_rules! clock {
+    () => {
+        "ROW(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    };
+}
+
+/// `$1` the bucket, `$2` the namespace, `$3` the resource, `$4` the target.
+macro_rules! document {
+    ($body:literal) => {
+        concat!(
+            "SELECT n.row, r.row, t.row, t.body FROM (SELECT 1) AS one \
+             LEFT JOIN LATERAL (SELECT ROW(",
+            namespace_columns!(),
+            ") AS row FROM namespaces AS n WHERE n.bucket = $1 AND n.namespace = $2 LIMIT 1) AS n ON true \
+             LEFT JOIN LATERAL (SELECT ROW(",
+            resource_columns!(),
+            ") AS row FROM resources AS r WHERE r.bucket = $1 AND r.resource = $3 LIMIT 1) AS r ON true \
+             LEFT JOIN LATERAL (SELECT ROW(",
+            target_columns!(),
+            ") AS row, ",
+            $body,
+            " AS body FROM targets AS t \
+             WHERE t.bucket = $1 AND t.resource = $3 AND t.target = $4 LIMIT 1) AS t ON true"
+        )
+    };
+}
+const DOCUMENT: &str = document!("t.body");
+const DOCUMENT_HEAD: &str = document!("NULL::bytea");
+
+const OPERATION: &str = concat!(
+    "SELECT ROW(",
+    operation_columns!(),
+    ") FROM operations AS o \
+     WHERE o.bucket = $1 AND o.resource = $2 AND o.incarnation = $4 AND o.operation_id = $3"
+);
+
+/// A resource has few incarnations beside its operations: each is looked up, the newest first.
+const NEWEST_OPERATION: &str = concat!(
+    "SELECT ROW(",
+    operation_columns!(),
+    ") FROM (SELECT incarnation FROM resources WHERE bucket = $1 AND resource = $2 \
+             UNION ALL SELECT incarnation FROM incarnations WHERE bucket = $1 AND resource = $2) AS i \
+      CROSS JOIN LATERAL (SELECT * FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 \
+      AND o.incarnation = i.incarnation AND o.operation_id = $3 LIMIT 1) AS o \
+      ORDER BY o.incarnation DESC LIMIT 1"
+);
+
+macro_rules! operations {
+    ($state:literal) => {
+        concat!(
+            "SELECT ROW(",
+            operation_columns!(),
+            ") FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 AND o.created_ms <= $3 \
+             AND (o.created_ms, o.incarnation, o.operation_id) < ($3, $4, $5) ",
+            $state,
+            " ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT $6"
+        )
+    };
+}
+const OPERATIONS: &str = operations!("AND $7::text IS NULL");
+const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied' AND $7::text IS NOT NULL");
+/// Through the index of those few.
+const OPERATIONS_NOT_APPLIED: &str = operations!("AND o.state <> 'applied' AND o.state = $7");
+
+const LEASE: &str = concat!(
+    "SELECT ROW(",
+    lease_columns!(),
+    "), r.row, n.row, ",
+    clock!(),
+    " FROM leases AS l \
+      LEFT JOIN LATERAL (SELECT ROW(",
+    resource_columns!(),
+    ") AS row FROM resources AS r WHERE r.bucket = l.bucket AND r.resource = l.resource LIMIT 1) AS r ON true \
+      LEFT JOIN LATERAL (SELECT ROW(",
+    namespace_columns!(),
+    ") AS row FROM namespaces AS n WHERE n.bucket = l.bucket \
+      AND n.namespace = split_part(l.resource, '/', 1) LIMIT 1) AS n ON true \
+      WHERE l.bucket = $1 AND l.acquisition = $2"
+);
+
+const NAMESPACES: &str = concat!(
+    "SELECT ROW(n.namespace, ",
+    namespace_columns!(),
+    ") FROM namespaces AS n WHERE n.bucket = 0 ORDER BY n.namespace"
+);
+
+/// How far the log was flushed: it only grows, and nothing has to be counted for it.
+const LEDGER_SEQ: &str = "SELECT ROW((pg_current_wal_flush_lsn() - '0/0')::bigint)";
+
+impl PostgresReader {
+    pub(super) fn new(shared: Arc<Shared>, connections: u32) -> Self {
+        let pool = Arc::new(Pool::new(shared.clone(), connections));
+        Self { shared, pool }
+    }
+
+    async fn read<T, W>(&self, work: W) -> Result<T, ReadFailed>
+    where
+        T: Send + 'static,
+        W: Work<T>,
+    {
+        Pool::run(self.pool.clone(), work).await
+    }
+
+    fn now(shared: &Shared, row: &PgRow, column: usize) -> Result<Timestamp, Fault> {
+        Ok(shared.time.at(Fields::required(row, column)?.signed()?))
+    }
+}
+
+async fn document(live: &mut Live, address: &Address, with_body: bool) -> Result<DocumentRead, Fault> {
+    let namespace = address.resource.namespace();
+    let row = sqlx::query(if with_body { DOCUMENT } else { DOCUMENT_HEAD })
+        .bind(bucket_of(&address.resource))
+        .bind(namespace.as_str())
+        .bind(address.resource.as_str())
+        .bind(target_text(address.target.as_ref()))
+        .fetch_one(&mut live.connection)
+        .await?;
+    let target = Fields::of(&row, 2)?.map(|mut fields| rows::target(&mut fields)).transpose()?;
+    Ok(DocumentRead {
+        namespace: joined_namespace(namespace, &row, 0)?,
+        resource: joined_resource(&address.resource, &row, 1)?,
+        target,
+        body: bytes_of(&row, 3)?.map(Bytes::copy_from_slice),
+    })
+}
+
+async fn operation(
+    live: &mut Live,
+    resource: &ResourceName,
+    operation_id: &OperationId,
+    incarnation: Option<Incarnation>,
+) -> Result<Option<OperationRecord>, Fault> {
+    let text = if incarnation.is_some() { OPERATION } else { NEWEST_OPERATION };
+    let mut query =
+        sqlx::query(text).bind(bucket_of(resource)).bind(resource.as_str()).bind(operation_id.as_str());
+    if let Some(incarnation) = incarnation {
+        query = query.bind(signed(incarnation.get())?);
+    }
+    let row = query.fetch_optional(&mut live.connection).await?;
+    row.map(|row| rows::operation(resource.clone(), &mut Fields::required(&row, 0)?)).transpose()
+}
+
+async fn operations(live: &mut Live, filter: &OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
+    let text = match filter.state {
+        None => OPERATIONS,
+        Some(OperationState::Applied) => OPERATIONS_APPLIED,
+        Some(_) => OPERATIONS_NOT_APPLIED,
+    };
+    let (before_ms, incarnation, operation_id) = match &filter.after {
+        Some(place) => (place.created_at.ms(), signed(place.incarnation.get())?, place.operation_id.as_str()),
+        None => (i64::MAX, i64::MAX, ""),
+    };
+    let rows = sqlx::query(text)
+        .bind(bucket_of(&filter.resource))
+        .bind(filter.resource.as_str())
+        .bind(before_ms)
+        .bind(incarnation)
+        .bind(operation_id)
+        .bind(i64::from(filter.limit))
+        .bind(filter.state.map(OperationState::word))
+        .fetch_all(&mut live.connection)
+        .await?;
+    let read = |row| rows::operation(filter.resource.clone(), &mut Fields::required(row, 0)?);
+    rows.iter().map(read).collect()
+}
+
+async fn lease(
+    live: &mut Live,
+    shared: &Shared,
+    bucket: Bucket,
+    acquisition: &AcquisitionHash,
+) -> Result<Option<LeaseRead>, Fault> {
+    let row = sqlx::query(LEASE)
+        .bind(i16::from(bucket.0))
+        .bind(acquisition.as_bytes().as_slice())
+        .fetch_optional(&mut live.connection)
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let lease = rows::lease(&mut Fields::required(&row, 0)?)?;
+    let resource = joined_resource(&lease.resource, &row, 1)?
+        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
+    let namespace = joined_namespace(lease.resource.namespace(), &row, 2)?
+        .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
+    Ok(Some(LeaseRead { lease, resource, namespace, now: PostgresReader::now(shared, &row, 3)? }))
+}
+
+async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
+    let rows = sqlx::query(NAMESPACES).fetch_all(&mut live.connection).await?;
+    rows.iter()
+        .map(|row| {
+            let mut fields = Fields::required(row, 0)?;
+            let name = fields.parsed(Namespace::parse)?;
+            rows::namespace(name, &mut fields)
+        })
+        .collect()
+}
+
+async fn ledger_seq(live: &mut Live) -> Result<LedgerSeq, Fault> {
+    let row = sqlx::query(LEDGER_SEQ).fetch_one(&mut live.connection).await?;
+    Fields::required(&row, 0)?.counter(LedgerSeq::new)
+}
+
+impl Reader for PostgresReader {
+    fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead> {
+        let work = Arc::new(address);
+        Box::pin(self.read(move |live| {
+            let address = work.clone();
+            Box::pin(async move { document(live, &address, with_body).await })
+        }))
+    }
+
+    fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let (shared, resource) = (shared.clone(), resource.clone());
+            Box::pin(async move { listing::resource(live, &shared, &resource).await })
+        }))
+    }
+
+    fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let (shared, filter) = (shared.clone(), filter.clone());
+            Box::pin(async move { listing::resources(live, &shared, &filter).await })
+        }))
+    }
+
+    fn operation(
+        &self,
+        resource: ResourceName,
+        operation_id: OperationId,
+        incarnation: Option<Incarnation>,
+    ) -> Reading<'_, Option<OperationRecord>> {
+        Box::pin(self.read(move |live| {
+            let (resource, operation_id) = (resource.clone(), operation_id.clone());
+            Box::pin(async move { operation(live, &resource, &operation_id, incarnation).await })
+        }))
+    }
+
+    fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
+        Box::pin(self.read(move |live| {
+            let filter = filter.clone();
+            Box::pin(async move { operations(live, &filter).await })
+        }))
+    }
+
+    fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let shared = shared.clone();
+            Box::pin(async move { lease(live, &shared, bucket, &acquisition).await })
+        }))
+    }
+
+    fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
+        Box::pin(self.read(|live| Box::pin(namespaces(live))))
+    }
+
+    fn durability(&self) -> Reading<'_, String> {
+        Box::pin(self.read(|live| Box::pin(durability::durability(&mut live.connection))))
+    }
+
+    fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
+        Box::pin(self.read(|live| Box::pin(ledger_seq(live))))
+    }
+}
+
+/// A namespace that may be missing.
+fn joined_namespace(name: Namespace, row: &PgRow, column: usize) -> Result<Option<NamespaceRow>, Fault> {
+    Fields::of(row, column)?.map(|mut fields| rows::namespace(name, &mut fields)).transpose()
+}
+
+/// A resource that may be missing.
+fn joined_resource(name: &ResourceName, row: &PgRow, column: usize) -> Result<Option<ResourceRow>, Fault> {
+    Fields::of(row, column)?.map(|mut fields| rows::resource(name.clone(), &mut fields)).transpose()
+}
+
+fn bucket_of(resource: &ResourceName) -> i16 {
+    i16::from(resource.bucket().0)
+}
+
+fn signed(value: u64) -> Result<i64, Fault> {
+    i64::try_from(value).map_err(|_| Fault::unreadable(format!("{value} is above what a column holds")))
+}
+
+use clock;
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<&'static str> {
+    let texts = [
+        DOCUMENT,
+        DOCUMENT_HEAD,
+        OPERATION,
+        NEWEST_OPERATION,
+        OPERATIONS,
+        OPERATIONS_APPLIED,
+        OPERATIONS_NOT_APPLIED,
+        LEASE,
+        NAMESPACES,
+    ];
+    texts.into_iter().chain(listing::texts()).collect()
+}

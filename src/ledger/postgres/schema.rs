@@ -1,0 +1,187 @@
+//! The steps of the schema, embedded in the binary, and what of them stands in a database.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicUsize;
+
+use sqlx::migrate::Migrator;
+use sqlx::{Connection, Executor, PgConnection, Row};
+
+use super::address::Address;
+use super::connect::{self, Server};
+use super::fault::Fault;
+use super::open::{OpenError, OpenMode};
+
+/// The database may be home to other programs, whose migrations have a table of their own.
+const TABLE: &str = "fencegate_migrations";
+
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrator = sqlx::migrate!("migrations/postgres");
+    // A lock of the session would be lost, or stay for ever, behind a pooler: `apply` takes one of the transaction.
+    migrator.set_locking(false);
+    migrator.dangerous_set_table_name(TABLE);
+    migrator
+});
+
+/// Two gateways that make or migrate one database do it one after the other: "fencegat" as a number.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7378413942531842420)";
+
+/// Tables that a database of ours has from the first step on.
+const FOUND: &str = "SELECT to_regclass('fencegate_migrations') IS NOT NULL, \
+                     to_regclass('ledger') IS NOT NULL OR to_regclass('resources') IS NOT NULL \
+                     OR to_regclass('operations') IS NOT NULL OR to_regclass('leases') IS NOT NULL";
+
+/// One step of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationState {
+    /// Its number.
+    pub version: i64,
+    /// What it does.
+    pub description: String,
+    /// Whether it stands in the database.
+    pub applied: bool,
+}
+
+/// What stands in a database.
+#[derive(Debug, Default)]
+struct Found {
+    /// The list of steps is there.
+    recorded: bool,
+    /// Tables with the names of ours.
+    tables: bool,
+    /// Checksum by version.
+    applied: BTreeMap<i64, Vec<u8>>,
+}
+
+/// The steps that this version knows, and which of them stand in the database. Nothing is changed.
+///
+/// # Errors
+/// [`OpenError`] when the database cannot be read, is not a ledger, or is that of a newer version.
+pub async fn migration_status(address: &Address) -> Result<Vec<MigrationState>, OpenError> {
+    let (mut connection, _, _) = reach(address).await?;
+    let states = look(address, &mut connection).await.map(|found| states(&found));
+    connect::close(connection).await;
+    states
+}
+
+/// Applies the steps that the database lacks. Gateways may run meanwhile: a step only adds what they can ignore.
+///
+/// # Errors
+/// [`OpenError`] when that cannot be done.
+pub async fn migrate(address: &Address) -> Result<Vec<MigrationState>, OpenError> {
+    let (mut connection, server, _) = reach(address).await?;
+    let states = bring_up(address, &mut connection, &server).await;
+    connect::close(connection).await;
+    states
+}
+
+async fn bring_up(
+    address: &Address,
+    connection: &mut PgConnection,
+    server: &Server,
+) -> Result<Vec<MigrationState>, OpenError> {
+    server.fit().map_err(|reason| OpenError::Unfit { address: address.to_string(), reason })?;
+    look(address, connection).await?;
+    apply(address, connection).await?;
+    Ok(states(&look(address, connection).await?))
+}
+
+/// A connection to the primary, before anything is known of the database.
+pub(super) async fn reach(address: &Address) -> Result<(PgConnection, Server, usize), OpenError> {
+    connect::primary(address, &AtomicUsize::new(0))
+        .await
+        .map_err(|fault| OpenError::NoPrimary { reason: fault.to_string() })
+}
+
+/// Makes sure that the database has exactly the steps that this version knows. An empty one is furnished; one that
+/// lacks a step is left alone, since other gateways may be using it.
+pub(super) async fn ensure(
+    address: &Address,
+    connection: &mut PgConnection,
+    mode: OpenMode,
+) -> Result<(), OpenError> {
+    let found = look(address, connection).await?;
+    let newest = found.applied.keys().max().copied();
+    let address_text = || address.to_string();
+    match (newest, mode) {
+        (Some(newest), _) if Some(newest) == version() => Ok(()),
+        (None, OpenMode::Create) if !found.tables => apply(address, connection).await,
+        (None, OpenMode::ExistingOnly) if !found.tables => {
+            Err(OpenError::Missing { address: address_text() })
+        }
+        (newest, OpenMode::Create | OpenMode::ExistingOnly) => Err(OpenError::Older {
+            address: address_text(),
+            found: newest.unwrap_or_default(),
+            known: version().unwrap_or_default(),
+        }),
+    }
+}
+
+/// The newest step that this version knows.
+pub(super) fn version() -> Option<i64> {
+    MIGRATOR.iter().map(|step| step.version).max()
+}
+
+/// All steps in one transaction, under a lock that ends with it.
+async fn apply(address: &Address, connection: &mut PgConnection) -> Result<(), OpenError> {
+    let fail = |error: sqlx::Error| OpenError::database(address, error);
+    let mut transaction = connection.begin().await.map_err(fail)?;
+    transaction.execute("SET LOCAL synchronous_commit = on").await.map_err(fail)?;
+    transaction.execute(LOCK).await.map_err(fail)?;
+    // `run_direct` is what `run` calls; through `run` the compiler cannot see that our future may change threads.
+    MIGRATOR.run_direct(None, &mut *transaction, false).await.map_err(|error| OpenError::Database {
+        address: address.to_string(),
+        reason: format!("a step of the schema could not be applied: {error}"),
+    })?;
+    transaction.commit().await.map_err(fail)
+}
+
+fn states(found: &Found) -> Vec<MigrationState> {
+    MIGRATOR
+        .iter()
+        .map(|step| MigrationState {
+            version: step.version,
+            description: step.description.to_string(),
+            applied: found.applied.contains_key(&step.version),
+        })
+        .collect()
+}
+
+/// Looks into a database without changing it, and refuses what this version must not touch.
+async fn look(address: &Address, connection: &mut PgConnection) -> Result<Found, OpenError> {
+    let found = read(connection).await.map_err(|fault| OpenError::database(address, fault))?;
+    judge(address, &found)?;
+    Ok(found)
+}
+
+async fn read(connection: &mut PgConnection) -> Result<Found, Fault> {
+    let row = sqlx::query(FOUND).persistent(false).fetch_one(&mut *connection).await?;
+    let (recorded, tables): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    let mut applied = BTreeMap::new();
+    if recorded {
+        let query = sqlx::query("SELECT version, checksum FROM fencegate_migrations").persistent(false);
+        for row in query.fetch_all(connection).await? {
+            applied.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+    }
+    Ok(Found { recorded, tables, applied })
+}
+
+fn judge(address: &Address, found: &Found) -> Result<(), OpenError> {
+    if found.tables && !found.recorded {
+        return Err(OpenError::NotOurs { address: address.to_string() });
+    }
+    let known = version().unwrap_or_default();
+    for (version, checksum) in &found.applied {
+        match MIGRATOR.iter().find(|step| step.version == *version) {
+            None => {
+                return Err(OpenError::Newer { address: address.to_string(), found: *version, known });
+            }
+            Some(step) if step.checksum.as_ref() != checksum.as_slice() => {
+                return Err(OpenError::Edited { address: address.to_string(), version: *version });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! One connection that writes, in a task of its own.
+//!
+//! The task runs one request at a time, to its end: no future of the database is ever dropped half way. The engine
+//! waits for the answers, and not for ever. A session that it gave up finishes its step and closes its connection, which
+//! undoes whatever was not committed.
+
+use sqlx::Executor;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tracing::warn;
+
+use std::sync::Arc;
+
+use crate::domain::resource::Bucket;
+use crate::protocol::Wanted;
+
+use super::super::engine::{CommitOutcome, Loaded};
+use super::apply::{self, Work};
+use super::connect::{self, Live, Shared};
+use super::fault::{self, Fault};
+use super::load::{self, Place};
+
+/// What the engine asks of a session.
+pub(super) enum Request {
+    Load(Box<Wanted>, oneshot::Sender<Result<Loaded, Fault>>),
+    Apply(Vec<Work>, oneshot::Sender<Result<(), Fault>>),
+    Commit(oneshot::Sender<CommitOutcome>),
+    Rollback(oneshot::Sender<RolledBack>),
+    /// Nobody waits any more. The permit is one of those who were set aside.
+    Leave(Option<OwnedSemaphorePermit>),
+}
+
+/// There is no transaction any more.
+pub(super) struct RolledBack;
+
+/// Requests that may lie in a session's queue: the one that it runs, and the wish that it leaves.
+const QUEUE: usize = 2;
+
+/// Starts a session; it connects with its first request, and ends when the sender is dropped.
+pub(super) fn spawn(
+    shared: Arc<Shared>,
+    copy: Bucket,
+) -> (mpsc::Sender<Request>, tokio::task::JoinHandle<()>) {
+    let (sender, requests) = mpsc::channel(QUEUE);
+    let session = Session { shared, copy, live: None, state: State::Idle };
+    (sender, tokio::spawn(session.run(requests)))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No transaction.
+    Idle,
+    /// A transaction in which every statement worked.
+    Open,
+    /// A transaction that can only be undone.
+    Failed,
+}
+
+struct Session {
+    shared: Arc<Shared>,
+    copy: Bucket,
+    live: Option<Live>,
+    state: State,
+}
+
+impl Session {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut aside = None;
+        // An answer that nobody waits for any more is nobody's loss: what follows is that the session is told to leave.
+        while let Some(request) = requests.recv().await {
+            match request {
+                Request::Load(wanted, reply) => drop(reply.send(self.load(&wanted).await)),
+                Request::Apply(work, reply) => drop(reply.send(self.apply(&work).await)),
+                Request::Commit(reply) => drop(reply.send(self.commit().await)),
+                Request::Rollback(reply) => {
+                    self.rollback().await;
+                    drop(reply.send(RolledBack));
+                }
+                Request::Leave(permit) => {
+                    aside = permit;
+                    break;
+                }
+            }
+        }
+        self.hang_up().await;
+        drop(aside);
+    }
+
+    /// Closes the connection, if there is one. The server undoes an open transaction.
+    async fn hang_up(&mut self) {
+        self.state = State::Idle;
+        if let Some(live) = self.live.take() {
+            connect::close(live.connection).await;
+        }
+    }
+
+    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, Fault> {
+        self.begin().await?;
+        let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
+        let place = Place {
+            connection: &mut live.connection,
+            shapes: &live.shapes,
+            copy: self.copy,
+            time: &self.shared.time,
+        };
+        let loaded = load::snapshot(place, wanted).await;
+        self.look_after(loaded).await
+    }
+
+    async fn apply(&mut self, work: &[Work]) -> Result<(), Fault> {
+        let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
+            return Err(Fault::Unusable("there is no transaction to write in".to_owned()));
+        };
+        let written = apply::write(&mut live.connection, &live.shapes, work).await;
+        self.look_after(written).await
+    }
+
+    /// Begins a transaction. An idle connection that turns out to be broken is replaced: nothing happened on it.
+    async fn begin(&mut self) -> Result<(), Fault> {
+        self.rollback().await;
+        if let Some(live) = self.live.as_mut() {
+            match live.connection.execute(live.begin).await {
+                Ok(_) => {
+                    self.state = State::Open;
+                    return Ok(());
+                }
+                Err(error) if fault::is_lost(&error) => {
+                    warn!(%error, "an idle connection was lost; the database is connected to again");
+                    self.hang_up().await;
+                }
+                Err(error) => {
+                    self.hang_up().await;
+                    return Err(error.into());
+                }
+            }
+        }
+        let live = self.live.insert(self.shared.connect().await?);
+        if let Err(error) = live.connection.execute(live.begin).await {
+            self.hang_up().await;
+            return Err(error.into());
+        }
+        self.state = State::Open;
+        Ok(())
+    }
+
+    /// What a failed step means for the transaction and the connection.
+    async fn look_after<T>(&mut self, step: Result<T, Fault>) -> Result<T, Fault> {
+        if let Err(fault) = &step {
+            self.state = State::Failed;
+            if fault.ends_connection() {
+                self.hang_up().await;
+            }
+        }
+        step
+    }
+
+    async fn commit(&mut self) -> CommitOutcome {
+        let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
+            return CommitOutcome::Failed("there is no transaction to commit".to_owned());
+        };
+        match live.connection.execute("COMMIT").await {
+            Ok(_) => {
+                self.state = State::Idle;
+                CommitOutcome::Committed
+            }
+            Err(error) if fault::is_definite(&error) => {
+                // The server has undone it; should it not have, the connection is not used again.
+                self.hang_up().await;
+                let reason = Fault::Sql(error);
+                match reason.into() {
+                    super::super::engine::EngineError::Conflict(reason) => CommitOutcome::Conflict(reason),
+                    super::super::engine::EngineError::Unavailable(reason)
+                    | super::super::engine::EngineError::Inconsistent(reason) => {
+                        CommitOutcome::Failed(reason)
+                    }
+                }
+            }
+            Err(error) => {
+                self.hang_up().await;
+                CommitOutcome::Unknown(Fault::Sql(error).to_string())
+            }
+        }
+    }
+
+    /// Ends a transaction without a change. A connection that comes back inside one is closed.
+    async fn rollback(&mut self) {
+        if self.state == State::Idle {
+            return;
+        }
+        let Some(live) = self.live.as_mut() else { return };
+        match live.connection.execute("ROLLBACK").await {
+            Ok(_) => self.state = State::Idle,
+            Err(error) => {
+                warn!(%error, "a transaction could not be rolled back; its connection is closed");
+                self.hang_up().await;
+            }
+        }
+    }
+}
+
+fn no_connection() -> Fault {
+    Fault::Unusable("there is no connection".to_owned())
+}

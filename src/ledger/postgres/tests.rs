@@ -1,0 +1,2 @@
+//! What needs no server: the texts of the statements.
+

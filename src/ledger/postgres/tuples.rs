@@ -1,0 +1,322 @@
+//! Rows on their way to the database: arrays of composite values in PostgreSQL's binary form.
+//!
+//! The rows of a batch go into one statement. One array of composites costs the server a tenth of one array per column
+//! (`docs/PERFORMANCE.md`). The shapes are types of the schema; what they are called inside is asked once per connection.
+
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
+use sqlx::{Encode, PgConnection, Postgres, Row, Type};
+
+use crate::domain::counter::Sequence;
+use crate::domain::position::Position;
+use crate::domain::resource::Bucket;
+use crate::domain::time::Timestamp;
+use crate::protocol::rows::Mark;
+
+use super::fault::Fault;
+
+/// A composite type of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    KeyNamed,
+    KeyHashed,
+    KeyTarget,
+    KeyOperation,
+    KeyPosition,
+    NewNamespace,
+    NewResource,
+    ChangedResource,
+    NewEra,
+    NewTarget,
+    NewOperation,
+    NewLease,
+    ChangedLease,
+    NewAudit,
+}
+
+impl Shape {
+    pub(super) const ALL: [Self; 14] = [
+        Self::KeyNamed,
+        Self::KeyHashed,
+        Self::KeyTarget,
+        Self::KeyOperation,
+        Self::KeyPosition,
+        Self::NewNamespace,
+        Self::NewResource,
+        Self::ChangedResource,
+        Self::NewEra,
+        Self::NewTarget,
+        Self::NewOperation,
+        Self::NewLease,
+        Self::ChangedLease,
+        Self::NewAudit,
+    ];
+
+    /// Its name in the schema.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::KeyNamed => "key_named_v1",
+            Self::KeyHashed => "key_hashed_v1",
+            Self::KeyTarget => "key_target_v1",
+            Self::KeyOperation => "key_operation_v1",
+            Self::KeyPosition => "key_position_v1",
+            Self::NewNamespace => "new_namespace_v1",
+            Self::NewResource => "new_resource_v1",
+            Self::ChangedResource => "changed_resource_v1",
+            Self::NewEra => "new_era_v1",
+            Self::NewTarget => "new_target_v1",
+            Self::NewOperation => "new_operation_v1",
+            Self::NewLease => "new_lease_v1",
+            Self::ChangedLease => "changed_lease_v1",
+            Self::NewAudit => "new_audit_v1",
+        }
+    }
+
+    /// How many values it has.
+    pub(super) const fn width(self) -> i32 {
+        match self {
+            Self::KeyNamed | Self::KeyHashed => 3,
+            Self::KeyTarget => 4,
+            Self::KeyOperation | Self::NewEra => 5,
+            Self::KeyPosition => 6,
+            Self::NewNamespace | Self::ChangedLease => 7,
+            Self::NewResource => 22,
+            Self::ChangedResource => 35,
+            Self::NewTarget => 9,
+            Self::NewOperation => 20,
+            Self::NewLease => 15,
+            Self::NewAudit => 8,
+        }
+    }
+}
+
+/// What the shapes are called inside one server.
+#[derive(Debug, Clone)]
+pub(super) struct Shapes(Vec<(Shape, Oid, Oid)>);
+
+const SHAPES: &str = "SELECT to_regtype(k.name)::oid, to_regtype(k.name || '[]')::oid \
+                      FROM unnest($1::text[]) WITH ORDINALITY AS k (name, place) ORDER BY k.place";
+
+impl Shapes {
+    pub(super) async fn ask(connection: &mut PgConnection) -> Result<Self, Fault> {
+        let names: Vec<&str> = Shape::ALL.iter().map(|shape| shape.name()).collect();
+        let rows = sqlx::query(SHAPES).bind(names).persistent(false).fetch_all(connection).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for (shape, row) in Shape::ALL.into_iter().zip(&rows) {
+            let (Some(element), Some(array)) = (row.try_get(0)?, row.try_get(1)?) else {
+                return Err(Fault::Unusable(format!(
+                    "the schema has no type {}; run fencegate migrate",
+                    shape.name()
+                )));
+            };
+            found.push((shape, element, array));
+        }
+        Ok(Self(found))
+    }
+
+    /// The rows as an argument of a statement.
+    pub(super) fn argument<'t>(&self, tuples: &'t Tuples) -> Result<Argument<'t>, Fault> {
+        if let Some(reason) = &tuples.refused {
+            return Err(Fault::unreadable(reason.clone()));
+        }
+        let shape = self.0.iter().find(|(shape, _, _)| *shape == tuples.shape);
+        let Some((_, element, array)) = shape.copied() else {
+            return Err(Fault::unreadable(format!("no type {}", tuples.shape.name())));
+        };
+        Ok(Argument { element, array, tuples })
+    }
+}
+
+/// Rows of one shape.
+#[derive(Debug)]
+pub(super) struct Tuples {
+    shape: Shape,
+    rows: u32,
+    bytes: Vec<u8>,
+    columns: i32,
+    refused: Option<String>,
+}
+
+// Types that every server calls the same (`pg_type.dat`).
+const BYTEA: u32 = 17;
+const INT8: u32 = 20;
+const INT2: u32 = 21;
+const INT4: u32 = 23;
+const TEXT: u32 = 25;
+
+impl Tuples {
+    pub(super) const fn new(shape: Shape) -> Self {
+        Self { shape, rows: 0, bytes: Vec::new(), columns: 0, refused: None }
+    }
+
+    /// One row per item.
+    pub(super) fn filled<T>(
+        shape: Shape,
+        items: impl IntoIterator<Item = T>,
+        fill: impl Fn(&mut Self, T),
+    ) -> Self {
+        let mut tuples = Self::new(shape);
+        for item in items {
+            tuples.row(|cells| fill(cells, item));
+        }
+        tuples
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// How many rows there are.
+    pub(super) fn count(&self) -> u64 {
+        u64::from(self.rows)
+    }
+
+    /// One more row.
+    pub(super) fn row(&mut self, fill: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&self.shape.width().to_be_bytes());
+        self.columns = 0;
+        fill(self);
+        self.rows = self.rows.saturating_add(1);
+        if self.columns != self.shape.width() {
+            self.refused = Some(format!("{} was given {} values", self.shape.name(), self.columns));
+        }
+        let length = self.bytes.len().saturating_sub(start).saturating_sub(4);
+        match (i32::try_from(length), self.bytes.get_mut(start..start.saturating_add(4))) {
+            (Ok(length), Some(place)) => place.copy_from_slice(&length.to_be_bytes()),
+            (Ok(_) | Err(_), _) => self.refused = Some("a row is too large".to_owned()),
+        }
+    }
+
+    fn cell(&mut self, kind: u32, value: &[u8]) {
+        self.columns = self.columns.saturating_add(1);
+        self.bytes.extend_from_slice(&kind.to_be_bytes());
+        match i32::try_from(value.len()) {
+            Ok(length) => self.bytes.extend_from_slice(&length.to_be_bytes()),
+            Err(_) => self.refused = Some("a value is too large".to_owned()),
+        }
+        self.bytes.extend_from_slice(value);
+    }
+
+    fn null(&mut self, kind: u32) {
+        self.columns = self.columns.saturating_add(1);
+        self.bytes.extend_from_slice(&kind.to_be_bytes());
+        self.bytes.extend_from_slice(&(-1_i32).to_be_bytes());
+    }
+
+    /// The place of a key, from 0.
+    pub(super) fn ordinal(&mut self, value: usize) {
+        match i32::try_from(value) {
+            Ok(value) => self.cell(INT4, &value.to_be_bytes()),
+            Err(_) => self.refused = Some(format!("{value} keys are too many")),
+        }
+    }
+
+    pub(super) fn bucket(&mut self, bucket: Bucket) {
+        self.cell(INT2, &i16::from(bucket.0).to_be_bytes());
+    }
+
+    /// A number that a column holds: at most 2^63 - 1.
+    pub(super) fn whole(&mut self, value: u64) {
+        match i64::try_from(value) {
+            Ok(value) => self.cell(INT8, &value.to_be_bytes()),
+            Err(_) => self.refused = Some(format!("{value} is above what a column holds")),
+        }
+    }
+
+    pub(super) fn maybe_whole(&mut self, value: Option<u64>) {
+        match value {
+            Some(value) => self.whole(value),
+            None => self.null(INT8),
+        }
+    }
+
+    pub(super) fn text(&mut self, value: &str) {
+        self.cell(TEXT, value.as_bytes());
+    }
+
+    pub(super) fn maybe_text(&mut self, value: Option<&str>) {
+        match value {
+            Some(value) => self.text(value),
+            None => self.null(TEXT),
+        }
+    }
+
+    pub(super) fn blob(&mut self, value: &[u8]) {
+        self.cell(BYTEA, value);
+    }
+
+    pub(super) fn maybe_blob(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.blob(value),
+            None => self.null(BYTEA),
+        }
+    }
+
+    pub(super) fn time(&mut self, at: Timestamp) {
+        self.cell(INT8, &at.ms().to_be_bytes());
+    }
+
+    pub(super) fn maybe_time(&mut self, at: Option<Timestamp>) {
+        match at {
+            Some(at) => self.time(at),
+            None => self.null(INT8),
+        }
+    }
+
+    /// Two values.
+    pub(super) fn position(&mut self, position: Position) {
+        self.maybe_position(Some(position));
+    }
+
+    /// Two values.
+    pub(super) fn maybe_position(&mut self, position: Option<Position>) {
+        self.maybe_whole(position.map(|position| position.epoch.get()));
+        self.maybe_whole(position.map(|position| position.token.get()));
+    }
+
+    /// Three values.
+    pub(super) fn maybe_mark(&mut self, mark: Option<Mark>) {
+        self.maybe_position(mark.map(|mark| mark.position));
+        self.maybe_whole(mark.and_then(|mark| mark.sequence).map(Sequence::get));
+    }
+}
+
+/// Rows with the names that one server gives to their types.
+pub(super) struct Argument<'t> {
+    element: Oid,
+    array: Oid,
+    tuples: &'t Tuples,
+}
+
+impl Type<Postgres> for Argument<'_> {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("record")
+    }
+}
+
+impl Encode<'_, Postgres> for Argument<'_> {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        let dimensions = i32::from(self.tuples.rows > 0);
+        buffer.extend_from_slice(&dimensions.to_be_bytes());
+        buffer.extend_from_slice(&0_i32.to_be_bytes());
+        buffer.extend_from_slice(&self.element.0.to_be_bytes());
+        if dimensions > 0 {
+            buffer.extend_from_slice(&self.tuples.rows.to_be_bytes());
+            buffer.extend_from_slice(&1_i32.to_be_bytes());
+            buffer.extend_from_slice(&self.tuples.bytes);
+        }
+        Ok(IsNull::No)
+    }
+
+    fn produces(&self) -> Option<PgTypeInfo> {
+        Some(PgTypeInfo::with_oid(self.array))
+    }
+
+    fn size_hint(&self) -> usize {
+        self.tuples.bytes.len().saturating_add(20)
+    }
+}

@@ -1,0 +1,115 @@
+//! COMMIT was sent, and its answer never came: the caller learns the truth, or that it is not known; never a guess.
+
+use std::time::Duration;
+
+use crate::support::client::{Answer, Client, Owned};
+use crate::support::gateway::Process;
+use crate::support::postgres::cluster::Cluster;
+use crate::support::postgres::proxy::Proxy;
+use crate::support::postgres::replica::{Site, recovered};
+use crate::support::postgres::{fresh, needed_binaries, patience};
+
+struct Scene {
+    cluster: Cluster,
+    database: String,
+    proxy: Proxy,
+    gateway: Process,
+    client: Client,
+    lease: Owned,
+    site: Site,
+}
+
+impl Scene {
+    async fn new(test: &str) -> Option<Self> {
+        let cluster = Cluster::start(needed_binaries(test)?, &[]);
+        let database = fresh(&cluster).await.name;
+        let proxy = Proxy::before(cluster.port()).await;
+        let site = Site::new(&cluster.url_through(proxy.port, &database), "");
+        let gateway = site.start();
+        let client = gateway.client();
+        let lease = client.acquire("jobs/a", "alice").await;
+        Some(Self { cluster, database, proxy, gateway, client, lease, site })
+    }
+
+    /// The write whose COMMIT the proxy was told to spoil; answered within the budget whatever happens.
+    async fn put(&self) -> Answer {
+        let put = self.client.put("jobs/a", &self.lease.token, "op-1", "body", &[]);
+        tokio::time::timeout(Duration::from_secs(25), put).await.expect("an answer in the budget")
+    }
+
+    /// No session of ours is left in a transaction, and the truth can be read by a process that saw nothing of it.
+    async fn end(self) {
+        patience::until("no session is idle in transaction", 15, async || {
+            let mut admin = self.cluster.admin(&self.database).await;
+            let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
+            let open: i64 = sqlx::query_scalar(open).fetch_one(&mut admin).await.unwrap();
+            (open == 0).then_some(())
+        })
+        .await;
+        let second = self.site.start();
+        assert_eq!(second.client().get("/fenced/jobs/a").await.text(), "body");
+        let resource = second.client().get("/v1/resources/jobs/a").await.expect(200);
+        assert_eq!(resource["commit"], "1");
+        assert_eq!((second.terminate(), self.gateway.terminate()), (Some(0), Some(0)));
+    }
+}
+
+/// The connection breaks after the server committed: the record is looked up on a new one, and found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_was_cut_off_is_looked_up_and_found() {
+    let name = "postgres::commits::a_commit_whose_answer_was_cut_off_is_looked_up_and_found";
+    let Some(scene) = Scene::new(name).await else { return };
+    scene.proxy.cut_after_the_next_commit();
+    let found = scene.put().await;
+    assert_eq!(scene.proxy.swallowed(), 1);
+    assert_eq!(found.expect(201)["commit"], "1");
+    scene.end().await;
+}
+
+/// The answer never comes and the connection stays open: the wait ends, and the record is looked up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_never_answered_is_looked_up_and_found() {
+    let name = "postgres::commits::a_commit_that_is_never_answered_is_looked_up_and_found";
+    let Some(scene) = Scene::new(name).await else { return };
+    scene.proxy.swallow_the_next_commit();
+    let found = scene.put().await;
+    assert!(scene.proxy.swallowed() >= 1);
+    assert_eq!(found.expect(201)["commit"], "1");
+    scene.end().await;
+}
+
+/// COMMIT itself was lost with the connection: the server rolled back, nothing is found, and the write is made now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_never_arrived_is_made_anew() {
+    let name = "postgres::commits::a_commit_that_never_arrived_is_made_anew";
+    let Some(scene) = Scene::new(name).await else { return };
+    scene.proxy.lose_the_next_commit();
+    let made = scene.put().await;
+    assert_eq!(scene.proxy.swallowed(), 1);
+    assert_eq!(made.expect(201)["commit"], "1");
+    assert_eq!(made.header("idempotent-replayed"), None);
+    scene.end().await;
+}
+
+/// Nobody can be asked either: "unknown" is said, with the place to ask; the retry gets what truly happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth() {
+    let name = "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth";
+    let Some(scene) = Scene::new(name).await else { return };
+    scene.proxy.cut_after_the_next_commit();
+    scene.proxy.refuse_connections(true);
+    let unknown = scene.put().await;
+    assert_eq!(scene.proxy.swallowed(), 1);
+    let problem = unknown.refused(503, "database_unavailable", "unknown");
+    assert_eq!(problem["retryable"], true);
+    assert!(unknown.header("retry-after").is_some());
+    let place = unknown.header("location").expect("a Location").to_owned();
+    scene.proxy.refuse_connections(false);
+    recovered(&scene.client).await;
+    let operation = scene.client.get(&place).await.expect(200);
+    assert_eq!(operation["state"], "applied");
+    let again = scene.put().await;
+    assert_eq!(again.expect(201)["commit"], "1");
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    scene.end().await;
+}

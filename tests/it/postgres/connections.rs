@@ -1,0 +1,71 @@
+//! Few connections, many clients that leave in the middle, and a pooler in between.
+
+use tokio::task::JoinSet;
+
+use crate::stories::hang_ups::{RULES, hang_ups_on, rounds};
+use crate::support::postgres::cluster::Cluster;
+use crate::support::postgres::load::{self, Addresses, Load};
+use crate::support::postgres::missing::or_missing;
+use crate::support::postgres::pooler::{self, Pooler};
+use crate::support::postgres::replica::Site;
+use crate::support::postgres::{fresh, needed_binaries, patience};
+
+/// Hang-ups over the whole test; in the long run 20,000, by `FENCEGATE_TEST_HANG_UPS`.
+const ROUNDS: usize = 600;
+const LANES: usize = 8;
+
+/// No session of the gateway stays in a transaction once nobody asks for anything.
+async fn nothing_is_left_open(cluster: &Cluster) {
+    patience::until("no session is idle in transaction", 10, async || {
+        let mut admin = cluster.admin("postgres").await;
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'gateway' AND state <> 'idle'";
+        let open: i64 = sqlx::query_scalar(open).fetch_one(&mut admin).await.unwrap();
+        (open == 0).then_some(())
+    })
+    .await;
+}
+
+/// A client that leaves must not take a connection along: with two of them the third such client would be the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hang_ups_with_two_connections_leave_nothing_open() {
+    let name = "postgres::connections::hang_ups_with_two_connections_leave_nothing_open";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let site = Site::new(&fresh(&cluster).await.url, &format!("max_connections = 2\n{RULES}"));
+    let gateway = site.start();
+    let rounds = rounds(ROUNDS) / LANES;
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let client = gateway.client();
+        lanes.spawn(async move { hang_ups_on(&format!("jobs/{lane}"), &client, rounds).await });
+    }
+    lanes.join_all().await;
+    nothing_is_left_open(&cluster).await;
+    gateway.kill();
+    let second = site.start();
+    for lane in 0..LANES {
+        let read = second.client().get(&format!("/fenced/jobs/{lane}")).await;
+        assert_eq!(read.text(), format!("body of {rounds}"));
+    }
+    assert_eq!(second.terminate(), Some(0));
+}
+
+/// Behind a transaction-mode pooler each transaction may run in another session: nothing may live in one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_mode_pooler_changes_nothing() {
+    let name = "postgres::connections::a_transaction_mode_pooler_changes_nothing";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let Some(program) = or_missing(name, pooler::program()) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let database = fresh(&cluster).await.name;
+    let pooler = Pooler::before(&cluster, &program, 3);
+    let url = format!("{}?statement-cache-capacity=0", cluster.url_through(pooler.port, &database));
+    let site = Site::new(&url, load::RULES);
+    let (first, second) = (site.start(), site.start());
+    let addresses = Addresses::of(&[&first.base, &second.base]);
+    let mut load = Load::start(8, &addresses, &[]);
+    load.proceed(400, 60).await;
+    load.finish_and_check(&second.client()).await;
+    nothing_is_left_open(&cluster).await;
+    assert_eq!((first.terminate(), second.terminate()), (Some(0), Some(0)));
+}
