@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::config::{Config, Database};
+use crate::config::{Config, Database, PostgresAddress};
 use crate::domain::entropy::Entropy;
 use crate::domain::seal::Keyring;
 use crate::domain::time::Clock;
@@ -24,7 +24,7 @@ use crate::http::{self, Door};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
-use crate::ledger::{Committers, Ledger, Setting, keys, memory, sqlite};
+use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
 pub use system::{OsEntropy, SystemClock};
@@ -139,7 +139,7 @@ async fn open_ledger(config: &Config, surroundings: &Surroundings) -> anyhow::Re
             warn!("database = \"memory\": everything is lost when this process ends");
             Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
         }
-        Database::Postgres(_) => anyhow::bail!("TEMPORARY"),
+        Database::Postgres(address) => open_postgres(address, fresh, config, surroundings).await,
         Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
     }
 }
@@ -160,6 +160,27 @@ async fn open_sqlite(
     }
     let (engine, reader, identity) = database.start().await?;
     Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
+}
+
+/// Several gateways may use one database: what each of them records is what all of them need.
+async fn open_postgres(
+    address: &PostgresAddress,
+    fresh: Uuid,
+    config: &Config,
+    surroundings: &Surroundings,
+) -> anyhow::Result<(Ledger, Committers)> {
+    let address = postgres::Address::of(address.urls())?;
+    let mode = postgres::OpenMode::Create;
+    let time = postgres::TimeSource::Database;
+    let mut database = postgres::Database::open(&address, mode, fresh, time, config.max_connections).await?;
+    let recorded = database.recorded_keys().await?;
+    let keyring = keyfile::keyring(&config.seal_key, &recorded, surroundings.entropy.as_ref())?;
+    if let Some(key) = keys::check(&recorded, &keyring)? {
+        database.record_key(key).await?;
+        info!(key = %key.id, "a seal key is in use with this database for the first time");
+    }
+    let (engines, reader, identity) = database.start().await?;
+    Ok(start(engines, Arc::new(reader), config, keyring, identity))
 }
 
 fn start<E: Engine>(
@@ -226,7 +247,21 @@ pub fn migrate(
     async move {
         match database {
             Database::Memory => Ok(Vec::new()),
-            Database::Postgres(_) => anyhow::bail!("TEMPORARY"),
+            Database::Postgres(address) => {
+                let address = postgres::Address::of(address.urls())?;
+                if mode == MigrateMode::Apply {
+                    postgres::migrate(&address).await?;
+                }
+                let states = postgres::migration_status(&address).await?;
+                Ok(states
+                    .into_iter()
+                    .map(|one| MigrationState {
+                        version: one.version,
+                        description: one.description,
+                        applied: one.applied,
+                    })
+                    .collect())
+            }
             Database::Sqlite(path) => {
                 if mode == MigrateMode::Apply {
                     sqlite::migrate(&path).await?;

@@ -80,7 +80,7 @@ const SERVER: &str = "SELECT ROW(\
 macro_rules! begin {
     ($synchronous_commit:literal) => {
         concat!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL statement_timeout = 0; \
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
              SET LOCAL lock_timeout = 4000; SET LOCAL idle_in_transaction_session_timeout = 3000; \
              SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off; \
              SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off",

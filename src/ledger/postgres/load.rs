@@ -78,78 +78,56 @@ const CLOCK: &str = "SELECT 0::smallint, 0, ROW(\
                      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(), \
                      current_setting('transaction_read_only'), current_setting('synchronous_commit'))";
 
-/// A further list of keys and what is looked up for each: `{}` stands for the number of its argument.
-struct Lookup {
-    shape: Shape,
-    text: &'static str,
-}
+// Further lists of keys and what is looked up for each: `{}` stands for the number of the argument.
 
-const LEASES: Lookup = Lookup {
-    shape: Shape::KeyHashed,
-    text: concat!(
-        " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
-        lease_columns!(),
-        ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+const LEASES: &str = concat!(
+    " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
+    lease_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
          SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash LIMIT 1) AS l"
-    ),
-};
+);
 
-const LEASES_BY_REQUEST: Lookup = Lookup {
-    shape: Shape::KeyHashed,
-    text: concat!(
-        " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
-        lease_columns!(),
-        ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+const LEASES_BY_REQUEST: &str = concat!(
+    " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
+    lease_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
          SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.request_key = k.hash LIMIT 1) AS l"
-    ),
-};
+);
 
 /// Of each resource the one ended incarnation in which a position falls.
-const ERAS: Lookup = Lookup {
-    shape: Shape::KeyPosition,
-    text: " UNION ALL SELECT 2::smallint, k.ordinal, ROW(i.incarnation, i.born_epoch, i.born_token) \
+const ERAS: &str = " UNION ALL SELECT 2::smallint, k.ordinal, ROW(i.incarnation, i.born_epoch, i.born_token) \
            FROM unnest({}) AS k CROSS JOIN LATERAL (\
            SELECT * FROM incarnations AS i WHERE i.bucket = k.bucket AND i.resource = k.resource \
            AND (i.born_epoch, i.born_token) <= (k.epoch, k.token) \
-           ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1) AS i",
-};
+           ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1) AS i";
 
 /// The operations of those incarnations, over the same keys.
-const OPERATIONS_OF_ERAS: Lookup = Lookup {
-    shape: Shape::KeyPosition,
-    text: concat!(
-        " UNION ALL SELECT 3::smallint, k.ordinal, ROW(",
-        operation_columns!(),
-        ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+const OPERATIONS_OF_ERAS: &str = concat!(
+    " UNION ALL SELECT 3::smallint, k.ordinal, ROW(",
+    operation_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
          SELECT * FROM incarnations AS i WHERE i.bucket = k.bucket AND i.resource = k.resource \
          AND (i.born_epoch, i.born_token) <= (k.epoch, k.token) \
          ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1) AS i CROSS JOIN LATERAL (\
          SELECT * FROM operations AS o WHERE o.bucket = k.bucket AND o.resource = k.resource \
          AND o.incarnation = i.incarnation AND o.operation_id = k.operation_id LIMIT 1) AS o"
-    ),
-};
+);
 
-const OPERATIONS: Lookup = Lookup {
-    shape: Shape::KeyOperation,
-    text: concat!(
-        " UNION ALL SELECT 4::smallint, k.ordinal, ROW(",
-        operation_columns!(),
-        ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+const OPERATIONS: &str = concat!(
+    " UNION ALL SELECT 4::smallint, k.ordinal, ROW(",
+    operation_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
          SELECT * FROM operations AS o WHERE o.bucket = k.bucket AND o.resource = k.resource \
          AND o.incarnation = k.incarnation AND o.operation_id = k.operation_id LIMIT 1) AS o"
-    ),
-};
+);
 
-const TARGETS: Lookup = Lookup {
-    shape: Shape::KeyTarget,
-    text: concat!(
-        " UNION ALL SELECT 5::smallint, k.ordinal, ROW(",
-        target_columns!(),
-        ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+const TARGETS: &str = concat!(
+    " UNION ALL SELECT 5::smallint, k.ordinal, ROW(",
+    target_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
          SELECT * FROM targets AS t WHERE t.bucket = k.bucket AND t.resource = k.resource \
          AND t.target = k.target LIMIT 1) AS t"
-    ),
-};
+);
 
 /// Where a load runs.
 pub(super) struct Place<'c> {
@@ -302,21 +280,21 @@ impl Keys {
     async fn ask(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<Vec<PgRow>, Fault> {
         let mut text = CLOCK.to_owned();
         let mut arguments = PgArguments::default();
-        let mut look_up = |lookup: &Lookup, keys: &Tuples| {
-            if keys.is_empty() || keys.shape() != lookup.shape {
+        let mut look_up = |text_of_one: &str, keys: &Tuples| {
+            if keys.is_empty() {
                 return Ok(());
             }
             add(&mut arguments, shapes.argument(keys)?)?;
-            text.push_str(&lookup.text.replacen("{}", &format!("${}", arguments.len()), 1));
+            text.push_str(&text_of_one.replacen("{}", &format!("${}", arguments.len()), 1));
             Ok::<(), Fault>(())
         };
-        look_up(&LEASES, &hashed(&self.leases))?;
-        look_up(&LEASES_BY_REQUEST, &hashed(&self.requests))?;
+        look_up(LEASES, &hashed(&self.leases))?;
+        look_up(LEASES_BY_REQUEST, &hashed(&self.requests))?;
         let positions = self.positions();
-        look_up(&ERAS, &positions)?;
-        look_up(&OPERATIONS_OF_ERAS, &positions)?;
-        look_up(&OPERATIONS, &self.operation_keys())?;
-        look_up(&TARGETS, &self.target_keys())?;
+        look_up(ERAS, &positions)?;
+        look_up(OPERATIONS_OF_ERAS, &positions)?;
+        look_up(OPERATIONS, &self.operation_keys())?;
+        look_up(TARGETS, &self.target_keys())?;
         Ok(sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await?)
     }
 

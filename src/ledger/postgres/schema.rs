@@ -45,6 +45,8 @@ pub struct MigrationState {
 /// What stands in a database.
 #[derive(Debug, Default)]
 struct Found {
+    /// The list of steps is there.
+    recorded: bool,
     /// Tables with the names of ours.
     tables: bool,
     /// Checksum by version.
@@ -100,15 +102,18 @@ pub(super) async fn ensure(
 ) -> Result<(), OpenError> {
     let found = look(address, connection).await?;
     let newest = found.applied.keys().max().copied();
+    let address_text = || address.to_string();
     match (newest, mode) {
         (Some(newest), _) if Some(newest) == version() => Ok(()),
-        (Some(found), _) => Err(OpenError::Older {
-            address: address.to_string(),
-            found,
+        (None, OpenMode::Create) if !found.tables => apply(address, connection).await,
+        (None, OpenMode::ExistingOnly) if !found.tables => {
+            Err(OpenError::Missing { address: address_text() })
+        }
+        (newest, OpenMode::Create | OpenMode::ExistingOnly) => Err(OpenError::Older {
+            address: address_text(),
+            found: newest.unwrap_or_default(),
             known: version().unwrap_or_default(),
         }),
-        (None, OpenMode::ExistingOnly) => Err(OpenError::Missing { address: address.to_string() }),
-        (None, OpenMode::Create) => apply(address, connection).await,
     }
 }
 
@@ -159,11 +164,11 @@ async fn read(connection: &mut PgConnection) -> Result<Found, Fault> {
             applied.insert(row.try_get(0)?, row.try_get(1)?);
         }
     }
-    Ok(Found { tables, applied })
+    Ok(Found { recorded, tables, applied })
 }
 
 fn judge(address: &Address, found: &Found) -> Result<(), OpenError> {
-    if found.applied.is_empty() && found.tables {
+    if found.tables && !found.recorded {
         return Err(OpenError::NotOurs { address: address.to_string() });
     }
     let known = version().unwrap_or_default();

@@ -1,3 +1,2 @@
 //! What needs no server: the texts of the statements.
 
-use super::tuples::Shape;
