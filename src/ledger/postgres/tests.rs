@@ -1,2 +1,1 @@
 //! What needs no server: the texts of the statements.
-
