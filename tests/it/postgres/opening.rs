@@ -58,7 +58,7 @@ async fn a_schema_of_another_version_is_refused_with_what_to_do() {
     assert!(made, "{said}");
     admin(
         &database.url,
-        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+        "INSERT INTO fencegate_migrations (version, description, success, checksum, execution_time) \
          VALUES (9999, 'of a later release', true, '\\x00', 0)",
     )
     .await;
@@ -68,7 +68,7 @@ async fn a_schema_of_another_version_is_refused_with_what_to_do() {
     assert!(!migrated && said.contains("newer"), "{said}");
 
     // Below: what is applied is less than this release has.
-    admin(&database.url, "DELETE FROM _sqlx_migrations").await;
+    admin(&database.url, "DELETE FROM fencegate_migrations").await;
     let refused = site.refused();
     assert!(refused.contains("fencegate migrate"), "{refused}");
 }
