@@ -92,7 +92,7 @@ pub(super) async fn count(
     // What the load left to be done behind it is not of the single writes.
     tokio::time::sleep(REST).await;
     let mut wire = Wire::to(load.address).await.map_err(anyhow::Error::msg)?;
-    let mut writer = Writer::new(load.workload, "fencegate", (0, 1), ALONE_SEQUENCE, 1);
+    let mut writer = Writer::new(load.workload, "127.0.0.1", (0, 1), ALONE_SEQUENCE, 1);
     let mut request = Vec::new();
     let from = clock.monotonic();
     for _ in 0..ALONE {

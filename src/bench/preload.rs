@@ -69,7 +69,7 @@ fn member(name: &str, token: &str, sequence: Option<&str>, id: &str) -> Value {
 async fn send(wire: &mut Wire, writes: Vec<Value>) -> Result<(), String> {
     let body = json!({ "writes": writes }).to_string();
     let head =
-        "POST /v1/writes HTTP/1.1\r\nhost: fencegate\r\ncontent-type: application/json\r\ncontent-length: ";
+        "POST /v1/writes HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ";
     let answer = wire.ask(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await?;
     wire.forget(&answer);
     Ok(())

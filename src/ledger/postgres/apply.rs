@@ -295,3 +295,29 @@ pub(super) async fn write(
     }
     Ok(())
 }
+
+#[cfg(test)]
+impl Work {
+    pub(super) fn statement(&self) -> String {
+        Self::text(self.parts.iter().map(|(part, _)| *part))
+    }
+}
+
+/// Shape and text of every part.
+#[cfg(test)]
+pub(super) fn parts() -> Vec<(Shape, &'static str)> {
+    let parts = [
+        NAMESPACES_INSERT,
+        RESOURCES_INSERT,
+        RESOURCES_UPDATE,
+        ERAS_INSERT,
+        TARGETS_CLEAR,
+        TARGETS_REMOVE,
+        TARGETS_STORE,
+        OPERATIONS_INSERT,
+        LEASES_INSERT,
+        LEASES_UPDATE,
+        AUDIT_INSERT,
+    ];
+    parts.iter().map(|part| (part.shape, part.text)).collect()
+}

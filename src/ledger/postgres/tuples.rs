@@ -118,8 +118,8 @@ impl Shapes {
 
     /// The rows as an argument of a statement.
     pub(super) fn argument<'t>(&self, tuples: &'t Tuples) -> Result<Argument<'t>, Fault> {
-        if let Some(reason) = &tuples.refused {
-            return Err(Fault::unreadable(reason.clone()));
+        if let Some(reason) = tuples.refusal() {
+            return Err(Fault::unreadable(reason));
         }
         let shape = self.0.iter().find(|(shape, _, _)| *shape == tuples.shape);
         let Some((_, element, array)) = shape.copied() else {
@@ -166,6 +166,11 @@ impl Tuples {
 
     pub(super) const fn is_empty(&self) -> bool {
         self.rows == 0
+    }
+
+    /// What is wrong with them.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// How many rows there are.
