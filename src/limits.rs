@@ -240,6 +240,10 @@ pub const POSTGRES_COMMITTERS: u32 = 2;
 /// told that the database is not available, or that the outcome is not known.
 pub const POSTGRES_PATIENCE: Duration = Duration::from_secs(6);
 
+/// How often the fate of a transaction that was not answered is asked for, a tenth of a second apart, before a batch is
+/// told that the database is not available: together less than [`POSTGRES_PATIENCE`].
+pub const POSTGRES_FATE_LOOKS: u32 = 30;
+
 /// How long a statement waits for a row that somebody else holds, in milliseconds: longer than a stopped gateway can
 /// hold one, and short enough that the batch can still be committed in its time.
 pub const POSTGRES_LOCK_TIMEOUT_MS: u32 = 4_000;

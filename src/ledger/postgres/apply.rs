@@ -12,6 +12,7 @@ use crate::protocol::rows::AuditRow;
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::cells;
+use super::fate::TransactionId;
 use super::fault::{self, Fault};
 use super::tuples::{Shape, Shapes, Tuples};
 
@@ -230,7 +231,7 @@ impl Work {
         })
     }
 
-    /// One statement for all parts, which answers how many rows each of them changed.
+    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id.
     fn text(parts: impl Iterator<Item = &'static Part>) -> String {
         let (mut text, mut counts) = (String::from("WITH "), String::from(" SELECT "));
         for (index, part) in parts.enumerate() {
@@ -244,10 +245,11 @@ impl Work {
             counts.push_str(&format!("(SELECT count(*) FROM p{number})"));
         }
         text.push_str(&counts);
+        text.push_str(", pg_current_xact_id()::text::bigint");
         text
     }
 
-    async fn run(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<(), Fault> {
+    async fn run(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<TransactionId, Fault> {
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
             let added = arguments.add(shapes.argument(tuples)?);
@@ -267,7 +269,7 @@ impl Work {
             let found: i64 = row.try_get(index)?;
             part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
         }
-        Ok(())
+        Ok(TransactionId(row.try_get(self.parts.len())?))
     }
 }
 
@@ -284,16 +286,17 @@ impl Part {
     }
 }
 
-/// Writes a batch. A transaction is open; the caller commits it.
+/// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
 pub(super) async fn write(
     connection: &mut PgConnection,
     shapes: &Shapes,
     work: &[Work],
-) -> Result<(), Fault> {
+) -> Result<Option<TransactionId>, Fault> {
+    let mut id = None;
     for one in work {
-        one.run(connection, shapes).await?;
+        id = Some(one.run(connection, shapes).await?);
     }
-    Ok(())
+    Ok(id)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::restart::postgres::everything_that_fences_survives_a_restart",
     "postgres::cluster::a_server_of_our_own_obeys",
     "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth",
+    "postgres::commits::a_commit_that_hangs_on_a_new_resource_is_not_called_without_effect",
     "postgres::commits::a_commit_that_is_never_answered_is_looked_up_and_found",
     "postgres::commits::a_commit_that_never_arrived_is_made_anew",
     "postgres::commits::a_commit_whose_answer_was_cut_off_is_looked_up_and_found",
