@@ -88,14 +88,18 @@ pub async fn run(
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
     };
+    let stopping = shutdown.clone();
     let serving = server::serve(listener, http::router(door), shutdown, surroundings.drain_time);
+    tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
-        () = serving => committers.await?.context(ended_badly)?,
+        () = &mut serving => committers.await?.context(ended_badly)?,
         // Without its committer a gateway can only refuse: better that somebody notices and starts it again.
         ended = &mut committers => {
             ended?.context(ended_badly)?;
-            anyhow::bail!("the committer ended before the gateway was told to stop");
+            // A stop lets go of the ledger a moment before serving is seen to have ended.
+            anyhow::ensure!(stopping.is_cancelled(), "the committer ended before the gateway was told to stop");
+            serving.await;
         }
     }
     info!("stopped; every answered command is durable");

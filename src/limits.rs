@@ -24,24 +24,22 @@ pub const COMMIT_DOUBTS: u32 = 2;
 pub const READS_IN_FLIGHT: usize = 512;
 
 /// Connections that read the embedded database beside the one that writes.
-pub const SQLITE_READERS: u32 = 4;
+pub const SQLITE_READERS: usize = 4;
 
 /// How long a statement of the embedded database waits for a lock that somebody else holds (a backup, a person with a
 /// shell). The gateway's own connections never hold one against each other for longer than a commit.
 pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a read waits for one of the reading connections before it is given up.
-pub const SQLITE_READ_WAIT: Duration = Duration::from_secs(10);
+/// Statements that a connection to the embedded database keeps ready: more than there are.
+pub const SQLITE_STATEMENTS_KEPT: usize = 64;
 
-/// Rows of one statement of the embedded database: a statement costs a hop to the thread of its connection, which 64
-/// rows share well; the text of a larger one, kept ready per connection, costs more memory than it saves time.
-pub const SQLITE_STATEMENT_ROWS: usize = 64;
+/// Operations whose keys stand in their resource's own row, 16 bytes each. One more, and all of them move to the index,
+/// which dirties a page of it once for so many writes; twice as many would not save much more and widen every row.
+pub const SQLITE_RECENT_OPERATIONS: usize = 16;
 
-/// Content of one statement, in bytes; it is held twice while the statement runs. One larger body goes alone.
-pub const SQLITE_STATEMENT_BODY_BYTES: usize = 4 * 1_048_576;
-
-/// Content up to which a statement is kept ready for the next batch, in bytes: it keeps its last values with it.
-pub const SQLITE_KEPT_STATEMENT_BYTES: usize = 64 * 1_024;
+/// Largest whole-path document that stands in its resource's own row, in bytes: with the longest names the row still
+/// fits into one page.
+pub const SQLITE_BODY_BESIDE_BYTES: usize = 1_024;
 
 /// Pages of the write-ahead log that wait for a checkpoint before one is made (SQLite's own default).
 pub const SQLITE_CHECKPOINT_PAGES: i64 = 1_000;
@@ -55,7 +53,10 @@ pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
 pub const SQLITE_WAL_PAGES: i64 = 32_768;
 
 /// Page cache of the writing connection, in KiB.
-pub const SQLITE_CACHE_KIB: u32 = 16_384;
+pub const SQLITE_CACHE_KIB: i64 = 16_384;
+
+/// Page cache of each reading connection, in KiB.
+pub const SQLITE_READ_CACHE_KIB: i64 = 2_048;
 
 /// Connections to PostgreSQL where none are configured: its default of 100 then serves a dozen replicas.
 pub const POSTGRES_CONNECTIONS: u32 = 8;
@@ -185,6 +186,51 @@ pub const LOG_LINES: usize = 8_192;
 
 /// How long a client may go without taking anything of its answer.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Threads of the load generator of `bench`, as many as its comparison with wrk had; one connection has one.
+pub const BENCH_LOAD_THREADS: u64 = 2;
+
+/// Largest answer that the load generator of `bench` reads, in bytes: that of a batch of 64 writes is a third of it.
+pub const BENCH_ANSWER_BYTES: usize = 65_536;
+
+/// How much of a wrong answer `bench` shows, in bytes.
+pub const BENCH_FAULT_BYTES: usize = 600;
+
+/// How long the last answers of a cell may take after its measured time.
+pub const BENCH_CELL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How finely `bench` keeps a fixed rate: a request is sent at most this much late, and the lateness counts.
+pub const BENCH_PACE: Duration = Duration::from_micros(200);
+
+/// Connections of the pools that `bench` compares with: what services commonly have.
+pub const BENCH_POOL: u32 = 16;
+
+/// How long the SQLite pool of `bench` waits for a lock: long enough that waiting shows as latency and not as errors.
+pub const BENCH_BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one step of `bench` outside a cell may take: a start, a stop, a checkpoint of a large file.
+pub const BENCH_STEP_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Pause between two looks of `bench` at something that is about to change.
+pub const BENCH_PAUSE: Duration = Duration::from_millis(10);
+
+/// How much of the log of a process `bench` shows when it does not start, in bytes.
+pub const BENCH_LOG_BYTES: usize = 2_048;
+
+/// Connections that write the documents of `bench` before it measures: enough to fill the gateway's batches.
+pub const BENCH_PRELOAD_CONNECTIONS: u64 = 8;
+
+/// Rounds of one `bench`, at most.
+pub const BENCH_ROUNDS: u32 = 100;
+
+/// Longest measured time of one cell of `bench`.
+pub const BENCH_SECONDS: Duration = Duration::from_mins(5);
+
+/// Resources of one `bench`, at most: their names have six digits.
+pub const BENCH_RESOURCES: u64 = 1_000_000;
+
+/// Connections of one cell of `bench`, at most: each needs a target that was made under a token below that of the load.
+pub const BENCH_CONNECTIONS: u64 = 512;
 
 /// Writers on PostgreSQL per process, each with a connection and batches of its own: the flush of one overlaps with the
 /// work of the other. More of them make the batches smaller, which costs more than the overlap gains.

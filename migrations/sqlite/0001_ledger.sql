@@ -4,6 +4,11 @@
 -- refers across resources, so that the same tables can be spread over several servers. Two tables have no bucket,
 -- because they tell of the database as a whole and hold a handful of rows: `ledger` and `seal_keys`.
 --
+-- The tables that every write touches are laid out so that it dirties as few pages as it can: one random page, that of
+-- the resource, and otherwise the right edge of `operations`. `id` is a row's address in this file, given out in rising
+-- order and never again; it is explicit, since SQLite may give other numbers to rows that have none. A row is told
+-- apart by its bucket and names, and an `id` from one table is only ever followed inside the same resource.
+--
 -- A position is two integers, `..._epoch` and `..._token`; a time is milliseconds since 1970 (`..._ms`). The words that
 -- a CHECK lists are all those of the protocol, also those that only later versions write: SQLite cannot change a CHECK
 -- without copying the table.
@@ -11,12 +16,14 @@
 -- "FENC": how the file says that it is a ledger of fencegate and nobody else's.
 PRAGMA application_id = 0x46454E43;
 
--- The database's own id, how far it has come (+ 1 per commit), and the effective time, which never goes back.
+-- The database's own id, how far it has come (+ 1 per commit), the effective time, which never goes back, and how many
+-- operations were ever recorded: that number is the id of the newest one.
 CREATE TABLE ledger (
     one         INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
     database_id TEXT    NOT NULL,
     ledger_seq  INTEGER NOT NULL CHECK (ledger_seq >= 0),
-    clock_ms    INTEGER NOT NULL
+    clock_ms    INTEGER NOT NULL,
+    operations  INTEGER NOT NULL CHECK (operations >= 0)
 ) STRICT;
 
 -- Name and fingerprint of each seal key that was ever active here; never a key.
@@ -39,8 +46,15 @@ CREATE TABLE namespaces (
     PRIMARY KEY (bucket, namespace)
 ) STRICT, WITHOUT ROWID;
 
+-- Three groups of columns: the registers of the rules; the way to the resource's operations; and its whole-path
+-- document, so that one page serves a write. A document's bytes stand here while they are few, else in `bodies`.
+--
+-- `newest_operation` begins the chain of the resource's operations (`operations.previous`). `recent` holds the keys of
+-- the newest of them, 16 bytes each: the hash of the operation id and the row's id, both big-endian, oldest first. When
+-- they have become too many all of them move to `operation_keys` together, and `indexed` says that some are there.
 CREATE TABLE resources (
     bucket           INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
+    id               INTEGER PRIMARY KEY,
     resource         TEXT    NOT NULL,
     incarnation      INTEGER NOT NULL CHECK (incarnation >= 1),
     born_epoch       INTEGER NOT NULL CHECK (born_epoch >= 0),
@@ -62,13 +76,25 @@ CREATE TABLE resources (
     lease            BLOB CHECK (length(lease) = 32),
     last_operation   TEXT,
     changed_ms       INTEGER NOT NULL,
-    PRIMARY KEY (bucket, resource),
+    newest_operation INTEGER,
+    indexed          INTEGER NOT NULL CHECK (indexed IN (0, 1)),
+    recent           BLOB    NOT NULL CHECK (length(recent) % 16 = 0),
+    doc_incarnation  INTEGER,
+    doc_commit       INTEGER,
+    doc_type         TEXT,
+    doc_size         INTEGER,
+    doc_digest       BLOB CHECK (length(doc_digest) = 32),
+    doc_body         BLOB CHECK (length(doc_body) = doc_size),
+    UNIQUE (bucket, resource),
+    CHECK ((doc_commit IS NULL) = (doc_incarnation IS NULL) AND (doc_commit IS NULL) = (doc_size IS NULL)
+        AND (doc_commit IS NULL) = (doc_digest IS NULL)),
+    CHECK (doc_commit IS NOT NULL OR (doc_type IS NULL AND doc_body IS NULL)),
     CHECK ((revoked_epoch IS NULL) = (revoked_token IS NULL)),
     CHECK ((applied_epoch IS NULL) = (applied_token IS NULL)),
     CHECK ((pruned_epoch IS NULL) = (pruned_token IS NULL)),
     CHECK (life <> 'deleted' OR revoked_epoch IS NOT NULL),
     CHECK (applied_epoch IS NULL OR (applied_epoch, applied_token) <= (floor_epoch, floor_token))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- For listing in order of name, over all buckets.
 CREATE INDEX resources_by_name ON resources (resource);
@@ -86,26 +112,38 @@ CREATE TABLE incarnations (
     PRIMARY KEY (bucket, resource, born_epoch, born_token)
 ) STRICT, WITHOUT ROWID;
 
--- `target` is '' for the resource itself; no name is empty. The body stands last, so that the other columns are read
--- without it. The rows are large, so the table keeps its row ids and the key is an index beside it.
+-- The bytes of whole-path documents that are too large to stand beside their resource.
+CREATE TABLE bodies (
+    bucket      INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
+    resource_id INTEGER NOT NULL,
+    body        BLOB    NOT NULL,
+    PRIMARY KEY (bucket, resource_id)
+) STRICT;
+
+-- What stands below a resource. The body stands last, so that the other columns are read without it. The rows may be
+-- large, so the table keeps its row ids and the key is an index beside it.
 CREATE TABLE targets (
     bucket       INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
-    resource     TEXT    NOT NULL,
-    target       TEXT    NOT NULL,
+    resource_id  INTEGER NOT NULL,
+    target       TEXT    NOT NULL CHECK (target <> ''),
     incarnation  INTEGER NOT NULL CHECK (incarnation >= 1),
     commit_no    INTEGER NOT NULL CHECK (commit_no >= 1),
     content_type TEXT,
     size         INTEGER NOT NULL CHECK (size >= 0),
     digest       BLOB    NOT NULL CHECK (length(digest) = 32),
     body         BLOB    NOT NULL,
-    PRIMARY KEY (bucket, resource, target),
+    PRIMARY KEY (bucket, resource_id, target),
     CHECK (length(body) = size)
 ) STRICT;
 
--- Row ids again: new operations go to the right edge of the table, and only the small key lands in a random place.
+-- Operations, in the order in which they were recorded, which is also that of `created_ms`: the newest stand at the
+-- right edge. `previous` is the operation of the same resource that was recorded before; a number without a row ends the
+-- chain there. `target` is '' for the resource itself; no name is empty.
 CREATE TABLE operations (
     bucket           INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
-    resource         TEXT    NOT NULL,
+    id               INTEGER PRIMARY KEY,
+    resource_id      INTEGER NOT NULL,
+    previous         INTEGER CHECK (previous < id),
     incarnation      INTEGER NOT NULL CHECK (incarnation >= 1),
     operation_id     TEXT    NOT NULL,
     target           TEXT    NOT NULL,
@@ -126,16 +164,22 @@ CREATE TABLE operations (
     etag_incarnation INTEGER,
     etag_commit      INTEGER,
     response         BLOB,
-    PRIMARY KEY (bucket, resource, incarnation, operation_id),
     CHECK ((response IS NULL) = (done IS NULL) AND (response IS NULL) = (commit_no IS NULL)),
     CHECK ((etag_incarnation IS NULL) = (etag_commit IS NULL))
 ) STRICT;
 
--- For the newest operations of a resource.
-CREATE INDEX operations_by_time ON operations (bucket, resource, created_ms);
-
 -- The few that are not plainly applied are found without walking past all that are.
-CREATE INDEX operations_not_applied ON operations (bucket, resource, created_ms) WHERE state <> 'applied';
+CREATE INDEX operations_not_applied ON operations (bucket, resource_id, created_ms) WHERE state <> 'applied';
+
+-- Where an operation is found by its id, unless its resource still has it in `recent`. `hash` is the first 8 bytes of
+-- SHA-256 of the operation id; the row itself says whether it is the one that is meant.
+CREATE TABLE operation_keys (
+    bucket      INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
+    resource_id INTEGER NOT NULL,
+    hash        INTEGER NOT NULL,
+    operation   INTEGER NOT NULL,
+    PRIMARY KEY (bucket, resource_id, hash, operation)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (
     bucket         INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),

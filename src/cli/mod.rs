@@ -4,6 +4,7 @@
 //! goes through `output`; all ends of a command are exit codes of `failure`.
 
 mod answer;
+mod bench;
 mod check;
 mod client;
 mod completions;
@@ -113,6 +114,11 @@ enum Command {
     ///
     /// Starts a gateway of its own in a temporary folder. Exit code 0 only if the newer result stands at the end.
     Demo,
+    /// Measure the gateway beside hand-written transactions, on this machine
+    ///
+    /// Starts all of it itself, on loopback and in a temporary folder, and prints ratios and the goals of
+    /// docs/PERFORMANCE.md. Takes about six minutes.
+    Bench(bench::Bench),
     /// Print the description of the API (OpenAPI 3.1)
     Openapi,
     /// Print the completions of a shell
@@ -132,6 +138,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == demo::WORKER) {
         return match demo::Worker::try_parse_from(arguments.iter().skip(1)) {
             Ok(worker) => end(&Output::new(false), |output| worker.run(output)),
+            Err(usage) => output::usage(&usage),
+        };
+    }
+    // So do the programs that the benchmark starts beside the gateway.
+    if arguments.get(1).is_some_and(|first| first == bench::OPPONENT) {
+        return match bench::Peer::try_parse_from(arguments.iter().skip(1)) {
+            Ok(peer) => end(&Output::new(false), |output| peer.run(output)),
+            Err(usage) => output::usage(&usage),
+        };
+    }
+    if arguments.get(1).is_some_and(|first| first == bench::KEEPER) {
+        return match bench::Keeper::try_parse_from(arguments.iter().skip(1)) {
+            Ok(keeper) => end(&Output::new(false), |_| keeper.run()),
             Err(usage) => output::usage(&usage),
         };
     }
@@ -165,6 +184,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Demo => block_on(demo::run(output)),
+        Command::Bench(command) => command.run(output),
         Command::Openapi => openapi::run(output),
         Command::Completions(command) => command.run(output),
         Command::Man(command) => command.run(output),

@@ -51,6 +51,9 @@ pub enum CommitOutcome {
 /// One writer's view of a database. The driver calls begin-load, apply, commit or rollback, in this order, and never
 /// drops a future of it half way.
 pub trait Engine: Send + 'static {
+    /// Whether its steps block their thread: then its committer gets a thread of its own.
+    const BLOCKS: bool = false;
+
     /// Begins a transaction, holds the rows in canonical order, and loads what a batch wants.
     fn load(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Loaded, EngineError>> + Send;
 

@@ -15,6 +15,7 @@ mod time;
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
@@ -107,7 +108,13 @@ impl Ledger {
         let mut queues = Vec::with_capacity(engines.len());
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-            committers.spawn(Driver::new(engine, setting.clone()).run(receiver));
+            let committer = Driver::new(engine, setting.clone()).run(receiver);
+            if E::BLOCKS {
+                let here = Handle::current();
+                committers.spawn_blocking(move || here.block_on(committer));
+            } else {
+                committers.spawn(committer);
+            }
             queues.push(sender);
         }
         let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));

@@ -12,17 +12,20 @@ mod load;
 mod lock;
 mod open;
 mod reader;
+mod readers;
+mod recent;
 mod rows;
 mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod tuples;
+mod values;
 
+use std::future::{Future, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection, SqlitePool};
+use rusqlite::Connection;
 use tracing::{info, warn};
 use uuid::Uuid;
 
@@ -35,7 +38,9 @@ use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use super::time::SharedTime;
 use checkpoint::Checkpointer;
 use fault::Fault;
+use load::Places;
 use lock::FileLock;
+use readers::Readers;
 
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
@@ -48,18 +53,22 @@ struct Progress {
     committed: LedgerSeq,
     /// By the batch that is not committed yet.
     pending: LedgerSeq,
+    /// Pages that this batch changes, more or less.
+    pages: i64,
 }
 
 /// The writer. It owns the one connection that writes, and the lock of the file.
 pub struct SqliteEngine {
     path: PathBuf,
     /// None after a doubt, until it can be opened again.
-    connection: Option<SqliteConnection>,
+    connection: Option<Connection>,
     in_transaction: bool,
+    /// Where the resources that were loaded in this transaction stand.
+    places: Places,
     id: Uuid,
     progress: Progress,
     time: Arc<SharedTime>,
-    readers: SqlitePool,
+    readers: Readers,
     checkpointer: Checkpointer,
     // The last field: it is dropped after every connection.
     lock: FileLock,
@@ -67,12 +76,10 @@ pub struct SqliteEngine {
 
 impl SqliteEngine {
     /// The connection, outside a transaction; a new one after a doubt.
-    async fn ready(&mut self) -> Result<(), EngineError> {
-        if self.in_transaction {
-            self.rollback().await;
-        }
+    fn ready(&mut self) -> Result<(), EngineError> {
+        self.end();
         if self.connection.is_none() {
-            let connection = self.reopen().await.map_err(|reason| {
+            let connection = self.reopen().map_err(|reason| {
                 warn!(reason, "the database cannot be opened again");
                 EngineError::Unavailable(reason)
             })?;
@@ -87,118 +94,140 @@ impl SqliteEngine {
     /// unclear one could stand, so what is absent from now on stays absent, also after a crash.
     ///
     /// It must be the same database, and no older than it was: somebody may have put a backup in its place.
-    async fn reopen(&mut self) -> Result<SqliteConnection, String> {
-        let mut connection =
-            settings::writer(&self.path).connect().await.map_err(|error| error.to_string())?;
-        settings::verify_writer(&mut connection).await.map_err(|unfit| unfit.to_string())?;
-        let found = open::identity(&mut connection).await.map_err(|fault| fault.to_string())?;
+    fn reopen(&mut self) -> Result<Connection, String> {
+        let connection = settings::writer(&self.path).map_err(|error| error.to_string())?;
+        settings::verify_writer(&connection).map_err(|unfit| unfit.to_string())?;
+        let found = open::identity(&connection).map_err(|fault| fault.to_string())?;
         if found.id != self.id || found.reached < self.progress.committed {
             return Err("another or an older database stands in its place; stop the gateway".to_owned());
         }
-        let reached =
-            open::barrier(&mut connection, self.time.now()).await.map_err(|fault| fault.to_string())?;
+        let reached = open::barrier(&connection, self.time.now()).map_err(|fault| fault.to_string())?;
         self.progress.committed = reached;
         Ok(connection)
     }
 
-    fn open_connection(&mut self) -> Result<&mut SqliteConnection, EngineError> {
-        self.connection.as_mut().ok_or_else(|| EngineError::Unavailable("there is no connection".to_owned()))
+    fn open_connection(&self) -> Result<&Connection, EngineError> {
+        self.connection.as_ref().ok_or_else(|| EngineError::Unavailable("there is no connection".to_owned()))
     }
 
     /// Closes a connection whose state is in doubt.
-    async fn set_aside(&mut self, reason: &str) {
+    fn set_aside(&mut self, reason: &str) {
         warn!(reason, "the writing connection is closed and will be opened again");
         self.in_transaction = false;
-        if let Some(connection) = self.connection.take()
-            && let Err(error) = connection.close().await
-        {
+        if let Some(Err((_, error))) = self.connection.take().map(Connection::close) {
             warn!(%error, "the writing connection closed badly");
         }
     }
 
-    async fn begin_and_load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+    fn begin_and_load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
+        self.ready()?;
         if self.checkpointer.is_behind()
-            && let Err(error) = checkpoint::catch_up(self.open_connection()?).await
+            && let Err(error) = checkpoint::catch_up(self.open_connection()?)
         {
             warn!(%error, "a checkpoint failed");
         }
-        let begun = self.open_connection()?.execute("BEGIN IMMEDIATE").await;
-        begun.map_err(Fault::from)?;
+        statement(self.open_connection()?, "BEGIN IMMEDIATE").map_err(Fault::from)?;
         self.in_transaction = true;
         // Only now: a time read before the lock was held could be older than what the lock's last holder wrote.
         let now = self.time.now();
-        let snapshot = load::snapshot(self.open_connection()?, wanted).await?;
+        let (snapshot, places) = load::snapshot(self.open_connection()?, wanted)?;
+        self.places = places;
         Ok(Loaded { snapshot, now })
     }
-}
 
-impl Engine for SqliteEngine {
-    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
-        self.ready().await?;
-        self.begin_and_load(wanted).await
-    }
-
-    async fn apply(&mut self, changes: &ChangeSet, now: Timestamp) -> Result<(), EngineError> {
+    fn write(&mut self, changes: &ChangeSet, now: Timestamp) -> Result<(), EngineError> {
         if !self.in_transaction {
             return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
         }
-        self.progress.pending = apply::write(self.open_connection()?, changes, now).await?;
+        self.progress.pending = apply::write(self.open_connection()?, changes, &self.places, now)?;
+        self.progress.pages = apply::pages(changes);
         Ok(())
     }
 
-    async fn commit(&mut self) -> CommitOutcome {
-        let Some(connection) = self.connection.as_mut().filter(|_| self.in_transaction) else {
+    fn make_durable(&mut self) -> CommitOutcome {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.in_transaction) else {
             return CommitOutcome::Failed("there is no transaction to commit".to_owned());
         };
-        match connection.execute("COMMIT").await {
-            Ok(_) => {
+        match statement(connection, "COMMIT") {
+            Ok(()) => {
                 self.in_transaction = false;
                 self.progress.committed = self.progress.committed.max(self.progress.pending);
-                self.checkpointer.committed();
+                self.checkpointer.committed(self.progress.pages);
                 CommitOutcome::Committed
             }
             Err(error) if fault::is_definite(&error) => {
-                self.rollback().await;
+                self.end();
                 CommitOutcome::Failed(error.to_string())
             }
             Err(error) => {
                 let reason = error.to_string();
-                self.set_aside(&reason).await;
+                self.set_aside(&reason);
                 CommitOutcome::Unknown(reason)
             }
         }
     }
 
-    /// One process owns the file, and a connection that met doubt is followed by one that begins with a commit of its
-    /// own: what can be read here is durable.
-    async fn confirm(&mut self) -> CommitOutcome {
-        self.rollback().await;
-        CommitOutcome::Committed
-    }
-
-    async fn rollback(&mut self) {
+    /// Ends a transaction that is open, without a change.
+    fn end(&mut self) {
         if !self.in_transaction {
             return;
         }
-        let Some(connection) = self.connection.as_mut() else { return };
-        match connection.execute("ROLLBACK").await {
-            Ok(_) => self.in_transaction = false,
+        let Some(connection) = self.connection.as_ref() else { return };
+        match statement(connection, "ROLLBACK") {
+            Ok(()) => self.in_transaction = false,
             // SQLite ends a transaction by itself after some errors, and then there is none to roll back; which of
             // the two it is, a new connection need not know.
-            Err(error) => self.set_aside(&error.to_string()).await,
+            Err(error) => self.set_aside(&error.to_string()),
         }
+    }
+}
+
+/// Runs a statement without values and without an answer.
+fn statement(connection: &Connection, text: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(text)?.raw_execute().map(|_| ())
+}
+
+/// Every step is done when its future is made: the committer has a thread of its own, which may wait for the disk.
+impl Engine for SqliteEngine {
+    const BLOCKS: bool = true;
+
+    fn load(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Loaded, EngineError>> + Send {
+        ready(self.begin_and_load(wanted))
+    }
+
+    fn apply(
+        &mut self,
+        changes: &ChangeSet,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        ready(self.write(changes, now))
+    }
+
+    fn commit(&mut self) -> impl Future<Output = CommitOutcome> + Send {
+        ready(self.make_durable())
+    }
+
+    /// What was read was committed by this connection, or stands before the commit with which it began.
+    fn confirm(&mut self) -> impl Future<Output = CommitOutcome> + Send {
+        self.end();
+        ready(CommitOutcome::Committed)
+    }
+
+    fn rollback(&mut self) -> impl Future<Output = ()> + Send {
+        self.end();
+        ready(())
     }
 
     async fn close(mut self) {
-        self.rollback().await;
+        self.end();
         let Self { connection, readers, checkpointer, lock, .. } = self;
         checkpointer.stop().await;
         readers.close().await;
-        if let Some(mut connection) = connection {
-            if let Err(error) = checkpoint::finish(&mut connection).await {
+        if let Some(connection) = connection {
+            if let Err(error) = checkpoint::finish(&connection) {
                 warn!(%error, "the last checkpoint failed; what was committed is in the log");
             }
-            if let Err(error) = connection.close().await {
+            if let Err((_, error)) = connection.close() {
                 warn!(%error, "the database closed badly; what was committed is in the log");
             }
         }

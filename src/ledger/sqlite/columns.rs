@@ -1,8 +1,8 @@
 //! One row of an answer, read column by column from the left. A value that the rules cannot hold is an error, never a
 //! guess.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Column, Decode, Row, Sqlite, Type, ValueRef};
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
 
 use crate::domain::counter::{Epoch, Sequence, Token};
 use crate::domain::position::Position;
@@ -13,28 +13,56 @@ use super::fault::Fault;
 
 /// The columns of a row that are still to be read.
 pub(super) struct Columns<'r> {
-    row: &'r SqliteRow,
+    row: &'r Row<'r>,
     at: usize,
 }
 
 impl<'r> Columns<'r> {
-    pub(super) const fn of(row: &'r SqliteRow) -> Self {
+    pub(super) const fn of(row: &'r Row<'r>) -> Self {
         Self { row, at: 0 }
     }
 
-    /// The value in the next column.
-    pub(super) fn value<T>(&mut self) -> Result<T, Fault>
-    where
-        T: Decode<'r, Sqlite> + Type<Sqlite>,
-    {
-        let value = self.row.try_get(self.at)?;
+    /// The value in the next column, as it stands there.
+    fn value(&mut self) -> Result<ValueRef<'r>, Fault> {
+        let value = self.row.get_ref(self.at)?;
         self.at = self.at.saturating_add(1);
         Ok(value)
     }
 
     /// Whether the next column is NULL: after an outer join, whether the row is missing.
     pub(super) fn is_null(&self) -> Result<bool, Fault> {
-        Ok(self.row.try_get_raw(self.at)?.is_null())
+        Ok(self.row.get_ref(self.at)? == ValueRef::Null)
+    }
+
+    /// A number.
+    pub(super) fn integer(&mut self) -> Result<i64, Fault> {
+        self.value()?.as_i64().map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    /// A number, or NULL.
+    pub(super) fn maybe_integer(&mut self) -> Result<Option<i64>, Fault> {
+        self.value()?.as_i64_or_null().map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    /// Zero or one.
+    pub(super) fn flag(&mut self) -> Result<bool, Fault> {
+        Ok(self.integer()? != 0)
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'r str, Fault> {
+        self.value()?.as_str().map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    fn maybe_text(&mut self) -> Result<Option<&'r str>, Fault> {
+        self.value()?.as_str_or_null().map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    pub(super) fn blob(&mut self) -> Result<&'r [u8], Fault> {
+        self.value()?.as_blob().map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    pub(super) fn maybe_blob(&mut self) -> Result<Option<&'r [u8]>, Fault> {
+        self.value()?.as_blob_or_null().map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// Leaves columns out.
@@ -44,14 +72,13 @@ impl<'r> Columns<'r> {
 
     /// A number that is not negative.
     pub(super) fn whole<T: TryFrom<i64>>(&mut self) -> Result<T, Fault> {
-        let value: i64 = self.value()?;
+        let value = self.integer()?;
         T::try_from(value).map_err(|_| self.unreadable(&value.to_string()))
     }
 
     /// A number that is not negative, or NULL.
     pub(super) fn maybe_whole<T: TryFrom<i64>>(&mut self) -> Result<Option<T>, Fault> {
-        let value: Option<i64> = self.value()?;
-        let Some(value) = value else { return Ok(None) };
+        let Some(value) = self.maybe_integer()? else { return Ok(None) };
         T::try_from(value).map(Some).map_err(|_| self.unreadable(&value.to_string()))
     }
 
@@ -97,12 +124,11 @@ impl<'r> Columns<'r> {
     }
 
     pub(super) fn time(&mut self) -> Result<Timestamp, Fault> {
-        self.value().map(Timestamp::from_ms)
+        self.integer().map(Timestamp::from_ms)
     }
 
     pub(super) fn maybe_time(&mut self) -> Result<Option<Timestamp>, Fault> {
-        let ms: Option<i64> = self.value()?;
-        Ok(ms.map(Timestamp::from_ms))
+        Ok(self.maybe_integer()?.map(Timestamp::from_ms))
     }
 
     /// A text that a parser reads.
@@ -110,7 +136,7 @@ impl<'r> Columns<'r> {
         &mut self,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Result<T, Fault> {
-        let text: &str = self.value()?;
+        let text = self.text()?;
         parse(text).map_err(|error| self.unreadable(&error.to_string()))
     }
 
@@ -119,19 +145,18 @@ impl<'r> Columns<'r> {
         &mut self,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Result<Option<T>, Fault> {
-        let text: Option<&str> = self.value()?;
-        text.map(parse).transpose().map_err(|error| self.unreadable(&error.to_string()))
+        self.maybe_text()?.map(parse).transpose().map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// One of the words of an enum.
     pub(super) fn word<T>(&mut self, from_word: impl FnOnce(&str) -> Option<T>) -> Result<T, Fault> {
-        let word: &str = self.value()?;
+        let word = self.text()?;
         from_word(word).ok_or_else(|| self.unreadable(&format!("unknown word {word:?}")))
     }
 
     /// Exactly `N` bytes.
     pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let bytes: &[u8] = self.value()?;
+        let bytes = self.blob()?;
         bytes.try_into().map_err(|_| self.unreadable(&format!("{} bytes instead of {N}", bytes.len())))
     }
 
@@ -146,7 +171,7 @@ impl<'r> Columns<'r> {
 
     /// A complaint about the column that was read last.
     fn unreadable(&self, reason: &str) -> Fault {
-        let name = self.at.checked_sub(1).and_then(|at| self.row.columns().get(at)).map(Column::name);
+        let name = self.at.checked_sub(1).and_then(|at| self.row.as_ref().column_name(at).ok());
         Fault::unreadable(format!("column {}: {reason}", name.unwrap_or("?")))
     }
 }

@@ -14,7 +14,7 @@ const MISMATCH: i32 = 20;
 pub(super) enum Fault {
     /// SQLite, or the way to it.
     #[error("{0}")]
-    Sql(#[from] sqlx::Error),
+    Sql(#[from] rusqlite::Error),
     /// A row that this version cannot read, or a value that no column holds.
     #[error("{0}")]
     Unreadable(String),
@@ -49,21 +49,15 @@ impl From<Fault> for ReadFailed {
 /// Whether a failed COMMIT definitely did not happen. A lock that could not be had and a full disk are met before the
 /// commit's last frame is in the log; after any other error, that of a sync above all, the frame may be there, and
 /// nobody knows whether it is on the disk.
-pub(super) fn is_definite(error: &sqlx::Error) -> bool {
+pub(super) fn is_definite(error: &rusqlite::Error) -> bool {
     matches!(primary_code(error), Some(BUSY | FULL))
 }
 
-/// Whether the rows, not the database, stand against a statement: a key that exists, a value that a CHECK refuses, a
-/// column that does not hold what it should.
-fn is_contradiction(error: &sqlx::Error) -> bool {
+/// Whether the rows, not the database, stand against a statement: a key that exists, a value that a CHECK refuses.
+fn is_contradiction(error: &rusqlite::Error) -> bool {
     matches!(primary_code(error), Some(CONSTRAINT | MISMATCH))
-        || matches!(
-            error,
-            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_)
-        )
 }
 
-fn primary_code(error: &sqlx::Error) -> Option<i32> {
-    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
-    Some(extended & 0xFF)
+fn primary_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code & 0xFF)
 }

@@ -1,286 +1,289 @@
-//! The rows that a batch wants, in a few statements however many commands it has.
+//! The rows that a batch wants.
 //!
 //! The order matters: a lease leads to its resource, a resource to its namespace, its newest lease and its earlier
 //! incarnations, and those to the operation records that a request addresses.
 
 use std::collections::BTreeMap;
 
-use sqlx::SqliteConnection;
+use rusqlite::Connection;
 
 use crate::domain::counter::Incarnation;
 use crate::domain::operation::OperationId;
-use crate::domain::position::Position;
-use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::protocol::incarnation::addressed;
-use crate::protocol::rows::{EraRow, LeaseRow};
+use crate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow, TargetRow};
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::fault::Fault;
+use super::recent::hash_of;
 use super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
+    self, Place, document_columns, lease_columns, namespace_columns, operation_columns, place_columns,
+    resource_columns, target_columns,
 };
-use super::tuples::Statement;
+use super::values::{each, first};
 
-const LEASES: Statement = Statement {
-    head: concat!("SELECT k.column1, ", lease_columns!(), " FROM"),
-    width: 3,
-    tail: "AS k CROSS JOIN leases AS l ON l.bucket = k.column2 AND l.acquisition = k.column3",
-};
+/// Where the resources of a batch stand.
+pub(super) type Places = BTreeMap<ResourceName, Place>;
 
-const LEASES_BY_REQUEST: Statement = Statement {
-    head: concat!("SELECT k.column1, ", lease_columns!(), " FROM"),
-    width: 3,
-    tail: "AS k CROSS JOIN leases AS l ON l.bucket = k.column2 AND l.request_key = k.column3",
-};
+const LEASE: &str =
+    concat!("SELECT ", lease_columns!(), " FROM leases AS l WHERE l.bucket = ?1 AND l.acquisition = ?2");
 
-const NAMESPACES: Statement = Statement {
-    head: concat!("SELECT k.column1, ", namespace_columns!(), " FROM"),
-    width: 3,
-    tail: "AS k CROSS JOIN namespaces AS n ON n.bucket = k.column2 AND n.namespace = k.column3",
-};
+const LEASE_BY_REQUEST: &str =
+    concat!("SELECT ", lease_columns!(), " FROM leases AS l WHERE l.bucket = ?1 AND l.request_key = ?2");
 
-const RESOURCES: Statement = Statement {
-    head: concat!("SELECT k.column1, ", resource_columns!(), " FROM"),
-    width: 3,
-    tail: "AS k CROSS JOIN resources AS r ON r.bucket = k.column2 AND r.resource = k.column3",
-};
+/// One copy will do: all copies change in one transaction, and there is one writer.
+const NAMESPACE: &str =
+    concat!("SELECT ", namespace_columns!(), " FROM namespaces AS n WHERE n.bucket = 0 AND n.namespace = ?1");
 
-/// Of each resource the one ended incarnation in which a position falls.
-const ERAS: Statement = Statement {
-    head: "SELECT k.column1, i.incarnation, i.born_epoch, i.born_token FROM",
-    width: 5,
-    tail: "AS k CROSS JOIN incarnations AS i ON i.bucket = k.column2 AND i.resource = k.column3 \
-           AND (i.born_epoch, i.born_token) = (\
-             SELECT e.born_epoch, e.born_token FROM incarnations AS e \
-             WHERE e.bucket = k.column2 AND e.resource = k.column3 \
-             AND (e.born_epoch, e.born_token) <= (k.column4, k.column5) \
-             ORDER BY e.born_epoch DESC, e.born_token DESC LIMIT 1)",
-};
+const RESOURCE: &str = concat!(
+    "SELECT ",
+    resource_columns!(),
+    ", ",
+    place_columns!(),
+    ", ",
+    document_columns!(),
+    " FROM resources AS r WHERE r.bucket = ?1 AND r.resource = ?2"
+);
 
-const OPERATIONS: Statement = Statement {
-    head: concat!("SELECT k.column1, ", operation_columns!(), " FROM"),
-    width: 5,
-    tail: "AS k CROSS JOIN operations AS o ON o.bucket = k.column2 AND o.resource = k.column3 \
-           AND o.incarnation = k.column4 AND o.operation_id = k.column5",
-};
+/// The one ended incarnation in which a position falls.
+const ERA: &str = "SELECT i.incarnation, i.born_epoch, i.born_token FROM incarnations AS i \
+                   WHERE i.bucket = ?1 AND i.resource = ?2 AND (i.born_epoch, i.born_token) <= (?3, ?4) \
+                   ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1";
 
-const TARGETS: Statement = Statement {
-    head: concat!("SELECT k.column1, ", target_columns!(), " FROM"),
-    width: 4,
-    tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column2 AND t.resource = k.column3 \
-           AND t.target = k.column4",
-};
+/// The rows that may hold an operation whose key has moved to the index, newest first.
+const KEYS: &str = "SELECT operation FROM operation_keys WHERE bucket = ?1 AND resource_id = ?2 AND hash = ?3 \
+                    ORDER BY operation DESC";
+
+/// An operation, if it is of this resource and has this id.
+const OPERATION: &str = concat!(
+    "SELECT ",
+    operation_columns!(),
+    " FROM operations AS o WHERE o.id = ?1 AND o.bucket = ?2 AND o.resource_id = ?3 AND o.operation_id = ?4"
+);
+
+const TARGET: &str = concat!(
+    "SELECT ",
+    target_columns!(),
+    " FROM targets AS t WHERE t.bucket = ?1 AND t.resource_id = ?2 AND t.target = ?3"
+);
 
 /// Loads everything that is wanted and exists. A transaction is open.
-pub(super) async fn snapshot(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Snapshot, Fault> {
-    let mut snapshot = Snapshot::default();
-    let mut resources = wanted.resources.clone();
-    for lease in named_leases(connection, wanted).await? {
-        resources.insert(lease.resource.clone());
-        snapshot.insert_lease(lease);
+pub(super) fn snapshot(connection: &Connection, wanted: &Wanted) -> Result<(Snapshot, Places), Fault> {
+    let mut loading = Loading { connection, snapshot: Snapshot::default(), places: Places::new() };
+    let mut resources: Vec<ResourceName> = loading.named_leases(wanted)?;
+    resources.retain(|resource| !wanted.resources.contains(resource));
+    for resource in wanted.resources.iter().chain(&resources) {
+        loading.resource(resource, wanted)?;
     }
-    let resources: Vec<ResourceName> = resources.into_iter().collect();
-    load_namespaces(connection, wanted, &resources, &mut snapshot).await?;
-    load_resources(connection, &resources, &mut snapshot).await?;
-    load_newest_leases(connection, &mut snapshot).await?;
-    load_eras(connection, wanted, &mut snapshot).await?;
-    load_operations(connection, wanted, &mut snapshot).await?;
-    load_targets(connection, wanted, &mut snapshot).await?;
-    Ok(snapshot)
+    for namespace in &wanted.namespaces {
+        loading.namespace(namespace)?;
+    }
+    for one in &wanted.operations {
+        loading.era(one)?;
+        loading.operation(one)?;
+    }
+    for address in &wanted.targets {
+        loading.target(address)?;
+    }
+    Ok((loading.snapshot, loading.places))
 }
 
-async fn named_leases(connection: &mut SqliteConnection, wanted: &Wanted) -> Result<Vec<LeaseRow>, Fault> {
-    let by_acquisition: Vec<(Bucket, [u8; 32])> = wanted.leases.iter().copied().collect();
-    let by_request: Vec<(Bucket, [u8; 32])> =
-        wanted.requests.iter().map(|(bucket, key)| (*bucket, key.0)).collect();
-    let mut found = leases(&LEASES, connection, &by_acquisition).await?;
-    found.extend(leases(&LEASES_BY_REQUEST, connection, &by_request).await?);
-    Ok(found)
+struct Loading<'c> {
+    connection: &'c Connection,
+    snapshot: Snapshot,
+    places: Places,
 }
 
-async fn leases(
-    statement: &Statement,
-    connection: &mut SqliteConnection,
-    keys: &[(Bucket, [u8; 32])],
-) -> Result<Vec<LeaseRow>, Fault> {
-    statement
-        .fetch(
-            connection,
-            keys,
-            |cells, (bucket, key)| {
-                cells.bucket(*bucket);
-                cells.blob(key);
+impl Loading<'_> {
+    /// The leases that a batch names, and their resources.
+    fn named_leases(&mut self, wanted: &Wanted) -> Result<Vec<ResourceName>, Fault> {
+        let by_acquisition = wanted.leases.iter().map(|(bucket, key)| (LEASE, *bucket, key));
+        let by_request = wanted.requests.iter().map(|(bucket, key)| (LEASE_BY_REQUEST, *bucket, &key.0));
+        let mut resources = Vec::new();
+        for (text, bucket, key) in by_acquisition.chain(by_request) {
+            if let Some(lease) = lease(self.connection, text, bucket, key)? {
+                resources.push(lease.resource.clone());
+                self.snapshot.insert_lease(lease);
+            }
+        }
+        Ok(resources)
+    }
+
+    fn namespace(&mut self, namespace: &crate::domain::resource::Namespace) -> Result<(), Fault> {
+        if self.snapshot.namespace(namespace).is_some() {
+            return Ok(());
+        }
+        let found = first(
+            self.connection,
+            NAMESPACE,
+            |values| values.text(namespace.as_str()),
+            |columns| rows::namespace(namespace.clone(), columns),
+        )?;
+        if let Some(row) = found {
+            self.snapshot.insert_namespace(row);
+        }
+        Ok(())
+    }
+
+    /// A resource with its namespace, its newest lease and, where it is wanted, its whole-path document.
+    fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
+        self.namespace(&resource.namespace())?;
+        let Some((row, place, document)) = found_resource(self.connection, resource)? else { return Ok(()) };
+        if let Some(acquisition) = row.lease.filter(|lease| self.snapshot.lease(lease).is_none())
+            && let Some(lease) = lease(self.connection, LEASE, resource.bucket(), acquisition.as_bytes())?
+        {
+            self.snapshot.insert_lease(lease);
+        }
+        if let Some(document) = document
+            && wanted.targets.contains(&Address { resource: resource.clone(), target: None })
+        {
+            self.snapshot.insert_target(resource.clone(), document);
+        }
+        self.snapshot.insert_resource(row);
+        self.places.insert(resource.clone(), place);
+        Ok(())
+    }
+
+    fn era(&mut self, one: &OperationWanted) -> Result<(), Fault> {
+        let Some(row) = self.snapshot.resource(&one.resource) else { return Ok(()) };
+        // Where only an earlier incarnation can be meant, the rule finds none without an era to look in.
+        if addressed(row, one.position, one.incarnation, |_| None).is_some() {
+            return Ok(());
+        }
+        let found = first(
+            self.connection,
+            ERA,
+            |values| {
+                values.name(&one.resource);
+                values.position(one.position);
             },
-            |_, columns| rows::lease(columns),
-        )
-        .await
-}
-
-/// One copy of each namespace will do: all copies change in one transaction, and there is one writer.
-async fn load_namespaces(
-    connection: &mut SqliteConnection,
-    wanted: &Wanted,
-    resources: &[ResourceName],
-    snapshot: &mut Snapshot,
-) -> Result<(), Fault> {
-    let mut copies: BTreeMap<Namespace, Bucket> =
-        wanted.namespaces.iter().map(|namespace| (namespace.clone(), Bucket(0))).collect();
-    for resource in resources {
-        copies.insert(resource.namespace(), resource.bucket());
-    }
-    let keys: Vec<(Namespace, Bucket)> = copies.into_iter().collect();
-    let found = NAMESPACES
-        .fetch(
-            connection,
-            &keys,
-            |cells, (namespace, bucket)| {
-                cells.bucket(*bucket);
-                cells.text(namespace.as_str());
-            },
-            |(namespace, _), columns| rows::namespace(namespace.clone(), columns),
-        )
-        .await?;
-    for row in found {
-        snapshot.insert_namespace(row);
-    }
-    Ok(())
-}
-
-async fn load_resources(
-    connection: &mut SqliteConnection,
-    resources: &[ResourceName],
-    snapshot: &mut Snapshot,
-) -> Result<(), Fault> {
-    let found = RESOURCES
-        .fetch(
-            connection,
-            resources,
-            |cells, resource| {
-                cells.bucket(resource.bucket());
-                cells.text(resource.as_str());
-            },
-            |resource, columns| rows::resource(resource.clone(), columns),
-        )
-        .await?;
-    for row in found {
-        snapshot.insert_resource(row);
-    }
-    Ok(())
-}
-
-async fn load_newest_leases(connection: &mut SqliteConnection, snapshot: &mut Snapshot) -> Result<(), Fault> {
-    let missing: Vec<(Bucket, [u8; 32])> = snapshot
-        .resources()
-        .filter_map(|row| row.lease.map(|acquisition| (row, acquisition)))
-        .filter(|(_, acquisition)| snapshot.lease(acquisition).is_none())
-        .map(|(row, acquisition)| (row.resource.bucket(), *acquisition.as_bytes()))
-        .collect();
-    let found = leases(&LEASES, connection, &missing).await?;
-    for row in found {
-        snapshot.insert_lease(row);
-    }
-    Ok(())
-}
-
-async fn load_eras(
-    connection: &mut SqliteConnection,
-    wanted: &Wanted,
-    snapshot: &mut Snapshot,
-) -> Result<(), Fault> {
-    // Where only an earlier incarnation can be meant, the rule finds none without an era to look in.
-    let before_birth = |one: &&OperationWanted| {
-        snapshot
-            .resource(&one.resource)
-            .is_some_and(|row| addressed(row, one.position, one.incarnation, |_| None).is_none())
-    };
-    let keys: Vec<(ResourceName, Position)> = wanted
-        .operations
-        .iter()
-        .filter(before_birth)
-        .map(|one| (one.resource.clone(), one.position))
-        .collect();
-    let found = ERAS
-        .fetch(
-            connection,
-            &keys,
-            |cells, (resource, position)| {
-                cells.bucket(resource.bucket());
-                cells.text(resource.as_str());
-                cells.position(*position);
-            },
-            |(resource, _), columns| {
+            |columns| {
                 let incarnation = columns.counter(Incarnation::new)?;
-                Ok(EraRow { resource: resource.clone(), incarnation, born: columns.position()? })
+                Ok(EraRow { resource: one.resource.clone(), incarnation, born: columns.position()? })
             },
-        )
-        .await?;
-    for row in found {
-        snapshot.insert_era(row);
+        )?;
+        if let Some(row) = found {
+            self.snapshot.insert_era(row);
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn operation(&mut self, one: &OperationWanted) -> Result<(), Fault> {
+        let (Some(row), Some(place)) =
+            (self.snapshot.resource(&one.resource), self.places.get(&one.resource))
+        else {
+            return Ok(());
+        };
+        let era_at = |position| self.snapshot.era_at(&one.resource, position);
+        let Some(incarnation) = addressed(row, one.position, one.incarnation, era_at) else { return Ok(()) };
+        let found = operation(self.connection, &one.resource, place, &one.operation_id, Some(incarnation))?;
+        if let Some((_, record)) = found {
+            self.snapshot.insert_operation(record);
+        }
+        Ok(())
+    }
+
+    /// A target below a resource; the whole-path document came with its resource.
+    fn target(&mut self, address: &Address) -> Result<(), Fault> {
+        let (Some(place), Some(target)) = (self.places.get(&address.resource), &address.target) else {
+            return Ok(());
+        };
+        let found = first(
+            self.connection,
+            TARGET,
+            |values| {
+                values.bucket(address.resource.bucket());
+                values.integer(place.id);
+                values.text(target.as_str());
+            },
+            rows::target,
+        )?;
+        if let Some(row) = found {
+            self.snapshot.insert_target(address.resource.clone(), row);
+        }
+        Ok(())
+    }
 }
 
-async fn load_operations(
-    connection: &mut SqliteConnection,
-    wanted: &Wanted,
-    snapshot: &mut Snapshot,
-) -> Result<(), Fault> {
-    let key = |one: &OperationWanted| -> Option<(ResourceName, Incarnation, OperationId)> {
-        let row = snapshot.resource(&one.resource)?;
-        let era_at = |position| snapshot.era_at(&one.resource, position);
-        let incarnation = addressed(row, one.position, one.incarnation, era_at)?;
-        Some((one.resource.clone(), incarnation, one.operation_id.clone()))
-    };
-    let keys: Vec<_> = wanted.operations.iter().filter_map(key).collect();
-    let found = OPERATIONS
-        .fetch(
-            connection,
-            &keys,
-            |cells, (resource, incarnation, operation_id)| {
-                cells.bucket(resource.bucket());
-                cells.text(resource.as_str());
-                cells.whole(incarnation.get());
-                cells.text(operation_id.as_str());
-            },
-            |(resource, _, _), columns| rows::operation(resource.clone(), columns),
-        )
-        .await?;
-    for row in found {
-        snapshot.insert_operation(row);
-    }
-    Ok(())
+fn lease(
+    connection: &Connection,
+    text: &str,
+    bucket: Bucket,
+    key: &[u8; 32],
+) -> Result<Option<LeaseRow>, Fault> {
+    first(
+        connection,
+        text,
+        |values| {
+            values.bucket(bucket);
+            values.blob(key);
+        },
+        rows::lease,
+    )
 }
 
-async fn load_targets(
-    connection: &mut SqliteConnection,
-    wanted: &Wanted,
-    snapshot: &mut Snapshot,
-) -> Result<(), Fault> {
-    let known = |address: &&Address| snapshot.resource(&address.resource).is_some();
-    let keys: Vec<Address> = wanted.targets.iter().filter(known).cloned().collect();
-    let found = TARGETS
-        .fetch(
-            connection,
-            &keys,
-            |cells, address| {
-                cells.bucket(address.resource.bucket());
-                cells.text(address.resource.as_str());
-                cells.text(target_text(address.target.as_ref()));
-            },
-            |address, columns| Ok((address.resource.clone(), rows::target(columns)?)),
-        )
-        .await?;
-    for (resource, row) in found {
-        snapshot.insert_target(resource, row);
+/// A resource, its place, and its whole-path document without the bytes.
+pub(super) fn found_resource(
+    connection: &Connection,
+    resource: &ResourceName,
+) -> Result<Option<(ResourceRow, Place, Option<TargetRow>)>, Fault> {
+    first(
+        connection,
+        RESOURCE,
+        |values| values.name(resource),
+        |columns| {
+            let row = rows::resource(resource.clone(), columns)?;
+            Ok((row, rows::place(columns)?, rows::document(columns)?))
+        },
+    )
+}
+
+/// The operation of this id and its row: of one incarnation, or of the newest one that has it.
+pub(super) fn operation(
+    connection: &Connection,
+    resource: &ResourceName,
+    place: &Place,
+    id: &OperationId,
+    incarnation: Option<Incarnation>,
+) -> Result<Option<(i64, OperationRecord)>, Fault> {
+    if place.newest.is_none() {
+        return Ok(None);
     }
-    Ok(())
+    let hash = hash_of(id);
+    let mut rows: Vec<i64> = place.recent.having(hash).collect();
+    if place.indexed {
+        let fill = |values: &mut super::values::Values<'_, '_>| {
+            values.bucket(resource.bucket());
+            values.integer(place.id);
+            values.integer(hash);
+        };
+        each(connection, KEYS, fill, |columns| {
+            rows.push(columns.integer()?);
+            Ok(())
+        })?;
+    }
+    // Incarnations only grow, so the newest row that fits is that of the newest incarnation.
+    for row in rows {
+        let found = first(
+            connection,
+            OPERATION,
+            |values| {
+                values.integer(row);
+                values.bucket(resource.bucket());
+                values.integer(place.id);
+                values.text(id.as_str());
+            },
+            |columns| rows::operation(resource.clone(), columns),
+        )?;
+        if let Some(record) = found.filter(|one| incarnation.is_none_or(|named| one.incarnation == named)) {
+            return Ok(Some((row, record)));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
-pub(super) fn texts() -> Vec<String> {
-    [LEASES, LEASES_BY_REQUEST, NAMESPACES, RESOURCES, ERAS, OPERATIONS, TARGETS]
-        .iter()
-        .flat_map(Statement::texts)
-        .collect()
+pub(super) fn texts() -> Vec<&'static str> {
+    vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, KEYS, OPERATION, TARGET]
 }

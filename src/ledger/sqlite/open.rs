@@ -1,24 +1,25 @@
 //! The way into a file: lock it, bring its schema up to date, hold the seal keys against it, start.
 
+use std::future::{Future, ready};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sqlx::sqlite::SqlitePoolOptions;
-use sqlx::{Connection, Executor, SqliteConnection, SqlitePool};
+use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::seal::{KeyFingerprint, KeyId};
 use crate::domain::time::{Clock, Timestamp};
-use crate::limits::{SQLITE_READ_WAIT, SQLITE_READERS};
 
 use super::super::engine::{Identity, RecordedKey};
 use super::super::time::SharedTime;
 use super::checkpoint::Checkpointer;
-use super::columns::Columns;
 use super::fault::Fault;
+use super::load::Places;
 use super::lock::{self, FileLock};
-use super::{Progress, SqliteEngine, SqliteReader, apply, schema, settings};
+use super::readers::Readers;
+use super::values::{each, first};
+use super::{Progress, SqliteEngine, SqliteReader, apply, schema};
 
 /// Whether a database may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +136,7 @@ pub(super) struct Found {
 /// A database that is locked and up to date, and not yet in use.
 pub struct Database {
     path: PathBuf,
-    connection: SqliteConnection,
+    connection: Connection,
     durability: String,
     found: Found,
     clock: Arc<dyn Clock>,
@@ -153,16 +154,19 @@ impl Database {
         new_id: Uuid,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
-        let path = match mode {
-            OpenMode::Create => lock::create(path)?,
-            OpenMode::ExistingOnly => lock::existing(path)?,
-        };
-        let lock = FileLock::take(&path)?;
-        let (mut connection, durability) = schema::open(&path).await?;
-        let found = identify(&mut connection, new_id, clock.wall())
-            .await
-            .map_err(|fault| OpenError::database(&path, fault))?;
-        Ok(Self { path, connection, durability, found, clock, lock })
+        let path = path.to_owned();
+        schema::apart(move || {
+            let path = match mode {
+                OpenMode::Create => lock::create(&path)?,
+                OpenMode::ExistingOnly => lock::existing(&path)?,
+            };
+            let lock = FileLock::take(&path)?;
+            let (connection, durability) = schema::open(&path)?;
+            let found = identify(&connection, new_id, clock.wall())
+                .map_err(|fault| OpenError::database(&path, fault))?;
+            Ok(Self { path, connection, durability, found, clock, lock })
+        })
+        .await
     }
 
     /// The database's own id.
@@ -175,26 +179,17 @@ impl Database {
     ///
     /// # Errors
     /// [`OpenError::Database`] when they cannot be read.
-    pub async fn recorded_keys(&mut self) -> Result<Vec<RecordedKey>, OpenError> {
-        keys(&mut self.connection).await.map_err(|fault| OpenError::database(&self.path, fault))
+    pub fn recorded_keys(&mut self) -> impl Future<Output = Result<Vec<RecordedKey>, OpenError>> + use<> {
+        ready(keys(&self.connection).map_err(|fault| OpenError::database(&self.path, fault)))
     }
 
     /// Records a seal key; it is durable when this returns. A key that is recorded already stays as it is.
     ///
     /// # Errors
     /// [`OpenError::Database`] when it cannot be written, or when another key of that name is recorded.
-    pub async fn record_key(&mut self, key: RecordedKey) -> Result<(), OpenError> {
-        if self.recorded_keys().await?.contains(&key) {
-            return Ok(());
-        }
-        let recorded =
-            sqlx::query("INSERT INTO seal_keys (key_id, fingerprint, recorded_ms) VALUES (?1, ?2, ?3)")
-                .bind(key.id.0.as_slice())
-                .bind(key.fingerprint.0.as_slice())
-                .bind(self.clock.wall().ms())
-                .execute(&mut self.connection)
-                .await;
-        recorded.map(|_| ()).map_err(|error| OpenError::database(&self.path, error))
+    pub fn record_key(&mut self, key: RecordedKey) -> impl Future<Output = Result<(), OpenError>> + use<> {
+        let recorded = record(&self.connection, key, self.clock.wall());
+        ready(recorded.map_err(|fault| OpenError::database(&self.path, fault)))
     }
 
     /// Puts the database into service.
@@ -205,28 +200,36 @@ impl Database {
     /// # Errors
     /// [`OpenError`] when a connection cannot be had or that commit fails.
     pub async fn start(self) -> Result<(SqliteEngine, SqliteReader, Identity), OpenError> {
-        let Self { path, mut connection, durability, found, clock, lock } = self;
-        let time = Arc::new(SharedTime::starting_at(found.time, clock));
-        let reached =
-            barrier(&mut connection, time.now()).await.map_err(|fault| OpenError::database(&path, fault))?;
-        let readers = readers(&path).await?;
-        let checkpointer =
-            Checkpointer::start(&path).await.map_err(|error| OpenError::database(&path, error))?;
-        let identity =
-            Identity { engine: "sqlite", database: found.id, schema_version: schema::version(), durability };
-        let reader = SqliteReader::new(readers.clone(), time.clone(), identity.durability.clone());
-        let engine = SqliteEngine {
-            path,
-            connection: Some(connection),
-            in_transaction: false,
-            id: found.id,
-            progress: Progress { committed: reached, pending: reached },
-            time,
-            readers,
-            checkpointer,
-            lock,
-        };
-        Ok((engine, reader, identity))
+        let Self { path, connection, durability, found, clock, lock } = self;
+        schema::apart(move || {
+            let time = Arc::new(SharedTime::starting_at(found.time, clock));
+            let reached =
+                barrier(&connection, time.now()).map_err(|fault| OpenError::database(&path, fault))?;
+            let readers = Readers::open(path.clone())?;
+            let checkpointer =
+                Checkpointer::start(&path).map_err(|error| OpenError::database(&path, error))?;
+            let reader = SqliteReader::new(readers.clone(), time.clone(), durability.clone());
+            let identity = Identity {
+                engine: "sqlite",
+                database: found.id,
+                schema_version: schema::version(),
+                durability,
+            };
+            let engine = SqliteEngine {
+                path,
+                connection: Some(connection),
+                in_transaction: false,
+                places: Places::new(),
+                id: found.id,
+                progress: Progress { committed: reached, pending: reached, pages: 0 },
+                time,
+                readers,
+                checkpointer,
+                lock,
+            };
+            Ok((engine, reader, identity))
+        })
+        .await
     }
 
     /// Gives the file free again without using it.
@@ -235,70 +238,72 @@ impl Database {
     /// [`OpenError::Database`] when SQLite reports an error.
     pub async fn close(self) -> Result<(), OpenError> {
         let Self { path, connection, lock, .. } = self;
-        connection.close().await.map_err(|error| OpenError::database(&path, error))?;
-        drop(lock);
-        Ok(())
+        schema::apart(move || {
+            connection.close().map_err(|(_, error)| OpenError::database(&path, error))?;
+            drop(lock);
+            Ok(())
+        })
+        .await
     }
 }
 
 /// A commit that changes nothing but the ledger's own count, which it gives, and time.
-pub(super) async fn barrier(connection: &mut SqliteConnection, now: Timestamp) -> Result<LedgerSeq, Fault> {
-    connection.execute("BEGIN IMMEDIATE").await?;
-    let reached = apply::step(connection, now).await?;
-    connection.execute("COMMIT").await?;
-    Ok(reached)
+pub(super) fn barrier(connection: &Connection, now: Timestamp) -> Result<LedgerSeq, Fault> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let reached = apply::step(connection, now, 0)?;
+    connection.execute_batch("COMMIT")?;
+    Ok(reached.seq)
 }
 
 /// Makes the ledger's one row where there is none, and reads it.
-async fn identify(connection: &mut SqliteConnection, new_id: Uuid, wall: Timestamp) -> Result<Found, Fault> {
-    sqlx::query(
-        "INSERT INTO ledger (one, database_id, ledger_seq, clock_ms) VALUES (1, ?1, 0, ?2) \
+fn identify(connection: &Connection, new_id: Uuid, wall: Timestamp) -> Result<Found, Fault> {
+    connection.execute(
+        "INSERT INTO ledger (one, database_id, ledger_seq, clock_ms, operations) VALUES (1, ?1, 0, ?2, 0) \
          ON CONFLICT (one) DO NOTHING",
-    )
-    .bind(new_id.to_string())
-    .bind(wall.ms())
-    .execute(&mut *connection)
-    .await?;
-    identity(connection).await
+        (new_id.to_string(), wall.ms()),
+    )?;
+    identity(connection)
 }
 
 /// What the ledger says of itself.
-pub(super) async fn identity(connection: &mut SqliteConnection) -> Result<Found, Fault> {
-    let row = sqlx::query("SELECT database_id, clock_ms, ledger_seq FROM ledger WHERE one = 1")
-        .fetch_one(connection)
-        .await?;
-    let mut columns = Columns::of(&row);
-    Ok(Found {
-        id: columns.parsed(Uuid::parse_str)?,
-        time: columns.time()?,
-        reached: columns.counter(LedgerSeq::new)?,
-    })
+pub(super) fn identity(connection: &Connection) -> Result<Found, Fault> {
+    let found = first(
+        connection,
+        "SELECT database_id, clock_ms, ledger_seq FROM ledger WHERE one = 1",
+        |_| {},
+        |columns| {
+            Ok(Found {
+                id: columns.parsed(Uuid::parse_str)?,
+                time: columns.time()?,
+                reached: columns.counter(LedgerSeq::new)?,
+            })
+        },
+    )?;
+    found.ok_or_else(|| Fault::unreadable("the ledger has no row"))
 }
 
-async fn keys(connection: &mut SqliteConnection) -> Result<Vec<RecordedKey>, Fault> {
-    let rows = sqlx::query("SELECT key_id, fingerprint FROM seal_keys ORDER BY recorded_ms, key_id")
-        .fetch_all(connection)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let mut columns = Columns::of(row);
-            Ok(RecordedKey { id: KeyId(columns.bytes()?), fingerprint: KeyFingerprint(columns.bytes()?) })
-        })
-        .collect()
+fn keys(connection: &Connection) -> Result<Vec<RecordedKey>, Fault> {
+    let mut found = Vec::new();
+    each(
+        connection,
+        "SELECT key_id, fingerprint FROM seal_keys ORDER BY recorded_ms, key_id",
+        |_| {},
+        |columns| {
+            let (id, fingerprint) = (KeyId(columns.bytes()?), KeyFingerprint(columns.bytes()?));
+            found.push(RecordedKey { id, fingerprint });
+            Ok(())
+        },
+    )?;
+    Ok(found)
 }
 
-async fn readers(path: &Path) -> Result<SqlitePool, OpenError> {
-    let fail = |error| OpenError::database(path, error);
-    let pool = SqlitePoolOptions::new()
-        .max_connections(SQLITE_READERS)
-        .acquire_timeout(SQLITE_READ_WAIT)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .connect_with(settings::reader(path))
-        .await
-        .map_err(fail)?;
-    let mut connection = pool.acquire().await.map_err(fail)?;
-    settings::verify_reader(&mut connection).await.map_err(|unfit| schema::unfit_at(path, unfit))?;
-    Ok(pool)
+fn record(connection: &Connection, key: RecordedKey, at: Timestamp) -> Result<(), Fault> {
+    if keys(connection)?.contains(&key) {
+        return Ok(());
+    }
+    connection.execute(
+        "INSERT INTO seal_keys (key_id, fingerprint, recorded_ms) VALUES (?1, ?2, ?3)",
+        (key.id.0.as_slice(), key.fingerprint.0.as_slice(), at.ms()),
+    )?;
+    Ok(())
 }

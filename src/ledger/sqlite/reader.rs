@@ -1,17 +1,16 @@
-//! Reads of the committed state, beside the writer. Each is one statement or one read transaction, so that what it
-//! tells stood in the database at one moment.
+//! Reads of the committed state, beside the writer. Each runs in one read transaction, so that what it tells stood in
+//! the database at one moment.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sqlx::SqlitePool;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::Connection;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
-use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
-use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
 
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
@@ -19,73 +18,58 @@ use super::super::read::{
 use super::super::time::SharedTime;
 use super::columns::Columns;
 use super::fault::Fault;
+use super::readers::Readers;
 use super::rows::{
-    self, NAMESPACE_WIDTH, RESOURCE_WIDTH, TARGET_WIDTH, lease_columns, namespace_columns, operation_columns,
-    resource_columns, target_columns, target_text,
+    self, NAMESPACE_WIDTH, RESOURCE_WIDTH, document_columns, lease_columns, namespace_columns,
+    resource_columns, target_columns,
 };
+use super::values::{each, first};
 
 mod listing;
+mod operations;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
-    pool: SqlitePool,
+    readers: Readers,
     time: Arc<SharedTime>,
     durability: String,
 }
 
 macro_rules! document {
-    ($body:literal) => {
+    ($target:expr, $body:literal, $join:literal) => {
         concat!(
             "SELECT ",
             namespace_columns!(),
             ", ",
             resource_columns!(),
             ", ",
-            target_columns!(),
+            $target,
             ", ",
             $body,
-            " FROM (VALUES (?1, ?2, ?3, ?4)) AS k \
+            " FROM (VALUES (?1, ?2, ?3)) AS k \
              LEFT JOIN namespaces AS n ON n.bucket = k.column1 AND n.namespace = k.column2 \
-             LEFT JOIN resources AS r ON r.bucket = k.column1 AND r.resource = k.column3 \
-             LEFT JOIN targets AS t ON t.bucket = k.column1 AND t.resource = k.column3 AND t.target = k.column4"
+             LEFT JOIN resources AS r ON r.bucket = k.column1 AND r.resource = k.column3 ",
+            $join
         )
     };
 }
-const DOCUMENT: &str = document!("t.body");
-const DOCUMENT_HEAD: &str = document!("NULL");
-
-const OPERATION: &str = concat!(
-    "SELECT ",
-    operation_columns!(),
-    " FROM operations AS o WHERE o.bucket = ?1 AND o.resource = ?2 AND o.incarnation = ?4 AND o.operation_id = ?3"
+/// The document of the whole path, whose bytes stand in one of two places.
+const DOCUMENT: &str = document!(
+    document_columns!(),
+    "coalesce(r.doc_body, b.body)",
+    "LEFT JOIN bodies AS b ON r.doc_body IS NULL AND b.bucket = r.bucket AND b.resource_id = r.id"
 );
-
-/// A resource has few incarnations beside its operations: each is looked up, the newest first.
-const NEWEST_OPERATION: &str = concat!(
-    "SELECT ",
-    operation_columns!(),
-    " FROM (SELECT incarnation FROM resources WHERE bucket = ?1 AND resource = ?2 \
-            UNION ALL SELECT incarnation FROM incarnations WHERE bucket = ?1 AND resource = ?2) AS i \
-      CROSS JOIN operations AS o ON o.bucket = ?1 AND o.resource = ?2 AND o.incarnation = i.incarnation \
-      AND o.operation_id = ?3 ORDER BY o.incarnation DESC LIMIT 1"
+const DOCUMENT_HEAD: &str = document!(document_columns!(), "NULL", "");
+const TARGET: &str = document!(
+    target_columns!(),
+    "t.body",
+    "LEFT JOIN targets AS t ON t.bucket = r.bucket AND t.resource_id = r.id AND t.target = ?4"
 );
-
-macro_rules! operations {
-    ($state:literal) => {
-        concat!(
-            "SELECT ",
-            operation_columns!(),
-            " FROM operations AS o WHERE o.bucket = ?1 AND o.resource = ?2 \
-             AND (o.created_ms, o.incarnation, o.operation_id) < (?3, ?4, ?5) ",
-            $state,
-            " ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT ?6"
-        )
-    };
-}
-const OPERATIONS: &str = operations!("");
-const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied'");
-/// Through the index of those few.
-const OPERATIONS_NOT_APPLIED: &str = operations!("AND o.state <> 'applied' AND o.state = ?7");
+const TARGET_HEAD: &str = document!(
+    target_columns!(),
+    "NULL",
+    "LEFT JOIN targets AS t ON t.bucket = r.bucket AND t.resource_id = r.id AND t.target = ?4"
+);
 
 const LEASE: &str = concat!(
     "SELECT ",
@@ -107,120 +91,35 @@ const NAMESPACES: &str = concat!(
     " FROM namespaces AS n WHERE n.bucket = 0 ORDER BY n.namespace"
 );
 
+const LEDGER_SEQ: &str = "SELECT ledger_seq FROM ledger WHERE one = 1";
+
 impl SqliteReader {
-    pub(super) const fn new(pool: SqlitePool, time: Arc<SharedTime>, durability: String) -> Self {
-        Self { pool, time, durability }
+    pub(super) const fn new(readers: Readers, time: Arc<SharedTime>, durability: String) -> Self {
+        Self { readers, time, durability }
     }
 
-    async fn read_document(&self, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
-        let namespace = address.resource.namespace();
-        let row = sqlx::query(if with_body { DOCUMENT } else { DOCUMENT_HEAD })
-            .bind(bucket_of(&address.resource))
-            .bind(namespace.as_str())
-            .bind(address.resource.as_str())
-            .bind(target_text(address.target.as_ref()))
-            .fetch_one(&self.pool)
-            .await?;
-        let mut columns = Columns::of(&row);
-        let mut read = DocumentRead {
-            namespace: joined_namespace(namespace, &mut columns)?,
-            resource: joined_resource(address.resource, &mut columns)?,
-            ..DocumentRead::default()
-        };
-        if columns.is_null()? {
-            columns.skip(TARGET_WIDTH);
-        } else {
-            read.target = Some(rows::target(&mut columns)?);
-        }
-        let body: Option<Vec<u8>> = columns.value()?;
-        read.body = body.map(Bytes::from);
-        Ok(read)
-    }
-
-    async fn read_operation(
+    /// A read in a task's words.
+    fn ask<T: Send + 'static>(
         &self,
-        resource: ResourceName,
-        operation_id: OperationId,
-        incarnation: Option<Incarnation>,
-    ) -> Result<Option<OperationRecord>, Fault> {
-        let text = if incarnation.is_some() { OPERATION } else { NEWEST_OPERATION };
-        let mut query =
-            sqlx::query(text).bind(bucket_of(&resource)).bind(resource.as_str()).bind(operation_id.as_str());
-        if let Some(incarnation) = incarnation {
-            query = query.bind(signed(incarnation.get())?);
-        }
-        let row = query.fetch_optional(&self.pool).await?;
-        row.map(|row| rows::operation(resource, &mut Columns::of(&row))).transpose()
-    }
-
-    async fn read_operations(&self, filter: OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
-        let text = match filter.state {
-            None => OPERATIONS,
-            Some(OperationState::Applied) => OPERATIONS_APPLIED,
-            Some(_) => OPERATIONS_NOT_APPLIED,
-        };
-        let (before_ms, incarnation, operation_id) = match &filter.after {
-            Some(place) => {
-                (place.created_at.ms(), signed(place.incarnation.get())?, place.operation_id.as_str())
-            }
-            None => (i64::MAX, i64::MAX, ""),
-        };
-        let rows = sqlx::query(text)
-            .bind(bucket_of(&filter.resource))
-            .bind(filter.resource.as_str())
-            .bind(before_ms)
-            .bind(incarnation)
-            .bind(operation_id)
-            .bind(i64::from(filter.limit))
-            .bind(filter.state.map(OperationState::word))
-            .fetch_all(&self.pool)
-            .await?;
-        rows.iter().map(|row| rows::operation(filter.resource.clone(), &mut Columns::of(row))).collect()
-    }
-
-    async fn read_lease(
-        &self,
-        bucket: Bucket,
-        acquisition: AcquisitionHash,
-    ) -> Result<Option<LeaseRead>, Fault> {
-        let row = sqlx::query(LEASE)
-            .bind(i64::from(bucket.0))
-            .bind(acquisition.as_bytes().as_slice())
-            .fetch_optional(&self.pool)
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let mut columns = Columns::of(&row);
-        let lease = rows::lease(&mut columns)?;
-        let resource = joined_resource(lease.resource.clone(), &mut columns)?.ok_or_else(|| {
-            Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource))
-        })?;
-        let namespace = joined_namespace(lease.resource.namespace(), &mut columns)?
-            .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
-        Ok(Some(LeaseRead { lease, resource, namespace, now: self.time.now() }))
-    }
-
-    async fn read_namespaces(&self) -> Result<Vec<NamespaceRow>, Fault> {
-        let rows = sqlx::query(NAMESPACES).fetch_all(&self.pool).await?;
-        rows.iter().map(named_namespace).collect()
-    }
-
-    async fn read_ledger_seq(&self) -> Result<LedgerSeq, Fault> {
-        let row = sqlx::query("SELECT ledger_seq FROM ledger WHERE one = 1").fetch_one(&self.pool).await?;
-        Columns::of(&row).counter(LedgerSeq::new)
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Reading<'_, T> {
+        Box::pin(async move { Ok(self.readers.read(work).await?) })
     }
 }
 
 impl Reader for SqliteReader {
     fn document(&self, address: Address, with_body: bool) -> Reading<'_, DocumentRead> {
-        Box::pin(async move { Ok(self.read_document(address, with_body).await?) })
+        self.ask(move |connection| document(connection, address, with_body))
     }
 
     fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
-        Box::pin(async move { Ok(self.read_resource(resource).await?) })
+        let time = self.time.clone();
+        self.ask(move |connection| listing::resource(connection, &resource, &time))
     }
 
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
-        Box::pin(async move { Ok(self.read_resources(filter).await?) })
+        let time = self.time.clone();
+        self.ask(move |connection| listing::resources(connection, &filter, &time))
     }
 
     fn operation(
@@ -229,29 +128,105 @@ impl Reader for SqliteReader {
         operation_id: OperationId,
         incarnation: Option<Incarnation>,
     ) -> Reading<'_, Option<OperationRecord>> {
-        Box::pin(async move { Ok(self.read_operation(resource, operation_id, incarnation).await?) })
+        self.ask(move |connection| operations::one(connection, &resource, &operation_id, incarnation))
     }
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
-        Box::pin(async move { Ok(self.read_operations(filter).await?) })
+        self.ask(move |connection| operations::page(connection, &filter))
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
-        Box::pin(async move { Ok(self.read_lease(bucket, acquisition).await?) })
+        let time = self.time.clone();
+        self.ask(move |connection| {
+            let found = first(
+                connection,
+                LEASE,
+                |values| {
+                    values.bucket(bucket);
+                    values.blob(acquisition.as_bytes());
+                },
+                lease,
+            )?;
+            let now = time.now();
+            Ok(found.map(|(lease, resource, namespace)| LeaseRead { lease, resource, namespace, now }))
+        })
     }
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
-        Box::pin(async move { Ok(self.read_namespaces().await?) })
+        self.ask(|connection| {
+            let mut found = Vec::new();
+            each(
+                connection,
+                NAMESPACES,
+                |_| {},
+                |columns| {
+                    let name = columns.parsed(Namespace::parse)?;
+                    found.push(rows::namespace(name, columns)?);
+                    Ok(())
+                },
+            )?;
+            Ok(found)
+        })
+    }
+
+    fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
+        self.ask(|connection| {
+            let found = first(connection, LEDGER_SEQ, |_| {}, |columns| columns.counter(LedgerSeq::new))?;
+            found.ok_or_else(|| Fault::unreadable("the ledger has no row"))
+        })
     }
 
     fn durability(&self) -> Reading<'_, String> {
         let durability = self.durability.clone();
-        Box::pin(async move { Ok(durability) })
+        Box::pin(std::future::ready(Ok(durability)))
     }
+}
 
-    fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
-        Box::pin(async move { Ok(self.read_ledger_seq().await?) })
-    }
+fn document(connection: &Connection, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
+    let Address { resource, target } = address;
+    let namespace = resource.namespace();
+    let text = match (&target, with_body) {
+        (None, true) => DOCUMENT,
+        (None, false) => DOCUMENT_HEAD,
+        (Some(_), true) => TARGET,
+        (Some(_), false) => TARGET_HEAD,
+    };
+    let found = first(
+        connection,
+        text,
+        |values| {
+            values.bucket(resource.bucket());
+            values.text(namespace.as_str());
+            values.text(resource.as_str());
+            if let Some(target) = &target {
+                values.text(target.as_str());
+            }
+        },
+        |columns| {
+            let namespace = joined_namespace(namespace.clone(), columns)?;
+            let row = joined_resource(resource.clone(), columns)?;
+            let target = match (&target, columns.is_null()?) {
+                (None, _) => rows::document(columns)?,
+                (Some(_), false) => Some(rows::target(columns)?),
+                (Some(_), true) => {
+                    columns.skip(rows::TARGET_WIDTH);
+                    None
+                }
+            };
+            let body = columns.maybe_blob()?.map(Bytes::copy_from_slice);
+            Ok(DocumentRead { namespace, resource: row, target, body })
+        },
+    )?;
+    Ok(found.unwrap_or_default())
+}
+
+fn lease(columns: &mut Columns<'_>) -> Result<(LeaseRow, ResourceRow, NamespaceRow), Fault> {
+    let lease = rows::lease(columns)?;
+    let resource = joined_resource(lease.resource.clone(), columns)?
+        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
+    let namespace = joined_namespace(lease.resource.namespace(), columns)?
+        .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
+    Ok((lease, resource, namespace))
 }
 
 /// A namespace behind an outer join.
@@ -272,35 +247,8 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
     rows::resource(name, columns).map(Some)
 }
 
-fn named_namespace(row: &SqliteRow) -> Result<NamespaceRow, Fault> {
-    let mut columns = Columns::of(row);
-    let name = columns.parsed(Namespace::parse)?;
-    rows::namespace(name, &mut columns)
-}
-
-fn bucket_of(resource: &ResourceName) -> i64 {
-    i64::from(resource.bucket().0)
-}
-
-fn signed(value: u64) -> Result<i64, Fault> {
-    i64::try_from(value).map_err(|_| Fault::unreadable(format!("{value} is above what a column holds")))
-}
-
 #[cfg(test)]
-pub(super) fn texts() -> Vec<String> {
-    [
-        DOCUMENT,
-        DOCUMENT_HEAD,
-        OPERATION,
-        NEWEST_OPERATION,
-        OPERATIONS,
-        OPERATIONS_APPLIED,
-        OPERATIONS_NOT_APPLIED,
-        LEASE,
-        NAMESPACES,
-    ]
-    .map(str::to_owned)
-    .into_iter()
-    .chain(listing::texts())
-    .collect()
+pub(super) fn texts() -> Vec<&'static str> {
+    let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, LEASE, NAMESPACES, LEDGER_SEQ];
+    [own, listing::texts(), operations::texts()].concat()
 }

@@ -18,6 +18,7 @@ use crate::protocol::rows::{
 
 use super::columns::Columns;
 use super::fault::Fault;
+use super::recent::Recent;
 
 /// Columns of a namespace, without its name.
 macro_rules! namespace_columns {
@@ -70,6 +71,38 @@ pub(super) fn resource(resource: ResourceName, columns: &mut Columns<'_>) -> Res
     })
 }
 
+/// Where a resource stands in this file, and the way to its operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its row.
+    pub(super) id: i64,
+    /// Its newest operation, with which the chain begins.
+    pub(super) newest: Option<i64>,
+    /// Whether keys of it stand in `operation_keys`.
+    pub(super) indexed: bool,
+    /// The keys of its newest operations.
+    pub(super) recent: Recent,
+    /// Whether the bytes of its whole-path document stand in `bodies`.
+    pub(super) apart: bool,
+}
+
+/// Columns of a place, which stand after those of the resource.
+macro_rules! place_columns {
+    () => {
+        "r.id, r.newest_operation, r.indexed, r.recent, r.doc_commit IS NOT NULL AND r.doc_body IS NULL"
+    };
+}
+
+pub(super) fn place(columns: &mut Columns<'_>) -> Result<Place, Fault> {
+    Ok(Place {
+        id: columns.integer()?,
+        newest: columns.maybe_integer()?,
+        indexed: columns.flag()?,
+        recent: Recent::read(columns.blob()?)?,
+        apart: columns.flag()?,
+    })
+}
+
 /// Columns of a lease.
 macro_rules! lease_columns {
     () => {
@@ -77,6 +110,9 @@ macro_rules! lease_columns {
          l.asked_ttl_ms, l.request_id, l.request_key, l.granted_ms, l.expires_ms, l.state"
     };
 }
+
+/// How many they are.
+pub(super) const LEASE_WIDTH: usize = 14;
 
 pub(super) fn lease(columns: &mut Columns<'_>) -> Result<LeaseRow, Fault> {
     Ok(LeaseRow {
@@ -106,9 +142,33 @@ macro_rules! target_columns {
 /// How many they are.
 pub(super) const TARGET_WIDTH: usize = 6;
 
+/// The same columns of a whole-path document; all are NULL where there is none.
+macro_rules! document_columns {
+    () => {
+        "r.doc_incarnation, r.doc_commit, r.doc_type, r.doc_size, r.doc_digest"
+    };
+}
+
+/// How many they are.
+pub(super) const DOCUMENT_WIDTH: usize = 5;
+
+/// A whole-path document, where there is one.
+pub(super) fn document(columns: &mut Columns<'_>) -> Result<Option<TargetRow>, Fault> {
+    if columns.is_null()? {
+        columns.skip(DOCUMENT_WIDTH);
+        return Ok(None);
+    }
+    content(None, columns).map(Some)
+}
+
 pub(super) fn target(columns: &mut Columns<'_>) -> Result<TargetRow, Fault> {
+    let target = target_name(columns)?;
+    content(target, columns)
+}
+
+fn content(target: Option<Target>, columns: &mut Columns<'_>) -> Result<TargetRow, Fault> {
     Ok(TargetRow {
-        target: target_name(columns)?,
+        target,
         tag: EntityTag {
             incarnation: columns.counter(Incarnation::new)?,
             commit: columns.counter(CommitNo::new)?,
@@ -156,8 +216,8 @@ fn response(columns: &mut Columns<'_>) -> Result<Option<SavedResponse>, Fault> {
     let incarnation = columns.maybe_counter(Incarnation::new)?;
     let tag_commit = columns.maybe_counter(CommitNo::new)?;
     let etag = incarnation.zip(tag_commit).map(|(incarnation, commit)| EntityTag { incarnation, commit });
-    let body: Vec<u8> = columns.value()?;
-    Ok(Some(SavedResponse { done, commit, etag, body: Bytes::from(body) }))
+    let body = Bytes::copy_from_slice(columns.blob()?);
+    Ok(Some(SavedResponse { done, commit, etag, body }))
 }
 
 fn target_name(columns: &mut Columns<'_>) -> Result<Option<Target>, Fault> {
@@ -169,4 +229,7 @@ pub(super) fn target_text(target: Option<&Target>) -> &str {
     target.map_or("", Target::as_str)
 }
 
-pub(super) use {lease_columns, namespace_columns, operation_columns, resource_columns, target_columns};
+pub(super) use {
+    document_columns, lease_columns, namespace_columns, operation_columns, place_columns, resource_columns,
+    target_columns,
+};

@@ -1,10 +1,10 @@
 //! The steps of the schema, embedded in the binary, and what of them stands in a file.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use sqlx::migrate::Migrator;
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use rusqlite::{Connection, Error, TransactionBehavior};
+use sqlx::migrate::{Migration, Migrator};
 
 use super::lock::{self, FileLock};
 use super::open::OpenError;
@@ -14,6 +14,12 @@ static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// `PRAGMA application_id` of a ledger: "FENC". The first migration sets it.
 const APPLICATION_ID: i64 = 0x4645_4E43;
+
+/// Where the steps that stand in a file are noted, in the form that sqlx gives it on every database.
+const NOTES: &str = "CREATE TABLE IF NOT EXISTS _sqlx_migrations (\
+                     version BIGINT PRIMARY KEY, description TEXT NOT NULL, \
+                     installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL, \
+                     checksum BLOB NOT NULL, execution_time BIGINT NOT NULL)";
 
 /// One step of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +48,8 @@ struct Found {
 /// # Errors
 /// [`OpenError`] when the file cannot be read, is not a ledger, or is that of a newer version.
 pub async fn migration_status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
-    match lock::existing(path) {
-        Ok(path) => Ok(states(&inspect(&path).await?)),
-        Err(OpenError::Missing { .. }) => Ok(states(&Found::default())),
-        Err(error) => Err(error),
-    }
+    let path = path.to_owned();
+    apart(move || status(&path)).await
 }
 
 /// Makes the file where there is none, and applies the steps that it lacks. No gateway may have it open.
@@ -54,26 +57,61 @@ pub async fn migration_status(path: &Path) -> Result<Vec<MigrationState>, OpenEr
 /// # Errors
 /// [`OpenError`] when that cannot be done.
 pub async fn migrate(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
-    let path = lock::create(path)?;
-    let lock = FileLock::take(&path)?;
-    let (connection, _) = open(&path).await?;
-    connection.close().await.map_err(|error| OpenError::database(&path, error))?;
-    drop(lock);
-    migration_status(&path).await
+    let path = path.to_owned();
+    apart(move || {
+        let path = lock::create(&path)?;
+        let lock = FileLock::take(&path)?;
+        let (connection, _) = open(&path)?;
+        connection.close().map_err(|(_, error)| OpenError::database(&path, error))?;
+        drop(lock);
+        status(&path)
+    })
+    .await
+}
+
+/// Runs what waits for the disk on a thread that may wait.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
+) -> Result<T, OpenError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(OpenError::Database { path: PathBuf::new(), reason: error.to_string() }))
+}
+
+fn status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
+    match lock::existing(path) {
+        Ok(path) => Ok(states(&inspect(&path)?)),
+        Err(OpenError::Missing { .. }) => Ok(states(&Found::default())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a file for writing with every step applied, and says what keeps its writes. Whoever calls this holds the lock.
-pub(super) async fn open(path: &Path) -> Result<(SqliteConnection, String), OpenError> {
-    let fail = |error| OpenError::database(path, error);
-    inspect(path).await?;
-    let mut connection = settings::writer(path).connect().await.map_err(fail)?;
-    let durability = settings::verify_writer(&mut connection).await.map_err(|unfit| unfit_at(path, unfit))?;
-    // `run_direct` is what `run` calls; through `run` the compiler cannot see that our future may change threads.
-    MIGRATOR.run_direct(None, &mut connection, false).await.map_err(|error| OpenError::Database {
-        path: path.to_owned(),
-        reason: format!("a step of the schema could not be applied: {error}"),
-    })?;
+pub(super) fn open(path: &Path) -> Result<(Connection, String), OpenError> {
+    let fail = |error: Error| OpenError::database(path, error);
+    let found = inspect(path)?;
+    let mut connection = settings::writer(path).map_err(fail)?;
+    let durability = settings::verify_writer(&connection).map_err(|unfit| unfit_at(path, unfit))?;
+    for step in MIGRATOR.iter().filter(|step| !found.applied.contains_key(&step.version)) {
+        apply(&mut connection, step).map_err(|error| OpenError::Database {
+            path: path.to_owned(),
+            reason: format!("step {} of the schema could not be applied: {error}", step.version),
+        })?;
+    }
     Ok((connection, durability))
+}
+
+/// One step and the note of it, both or neither.
+fn apply(connection: &mut Connection, step: &Migration) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(NOTES)?;
+    transaction.execute_batch(step.sql.as_str())?;
+    transaction.execute(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (?1, ?2, TRUE, ?3, 0)",
+        (step.version, step.description.as_ref(), step.checksum.as_ref()),
+    )?;
+    transaction.commit()
 }
 
 /// The newest step that this version knows; all are applied once a file is open.
@@ -93,12 +131,12 @@ fn states(found: &Found) -> Vec<MigrationState> {
 }
 
 /// Looks into a file without changing it, and refuses what this version must not touch.
-async fn inspect(path: &Path) -> Result<Found, OpenError> {
-    let fail = |error| OpenError::database(path, error);
-    let mut connection = settings::reader(path).connect().await.map_err(fail)?;
-    settings::verify_version(&mut connection).await.map_err(|unfit| unfit_at(path, unfit))?;
-    let found = look(&mut connection).await.map_err(fail)?;
-    connection.close().await.map_err(fail)?;
+fn inspect(path: &Path) -> Result<Found, OpenError> {
+    let fail = |error: Error| OpenError::database(path, error);
+    let connection = settings::reader(path).map_err(fail)?;
+    settings::verify_version(&connection).map_err(|unfit| unfit_at(path, unfit))?;
+    let found = look(&connection).map_err(fail)?;
+    connection.close().map_err(|(_, error)| fail(error))?;
     judge(path, &found)?;
     Ok(found)
 }
@@ -112,24 +150,18 @@ pub(super) fn unfit_at(path: &Path, unfit: Unfit) -> OpenError {
     }
 }
 
-async fn look(connection: &mut SqliteConnection) -> Result<Found, sqlx::Error> {
-    let application_id = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
-    let tables = sqlx::query_scalar(
-        "SELECT count(*) FROM sqlite_schema \
-         WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> '_sqlx_migrations'",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    let recorded: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
+fn look(connection: &Connection) -> Result<Found, Error> {
+    let one = |query: &str| connection.query_row(query, (), |row| row.get::<_, i64>(0));
+    let application_id = one("PRAGMA application_id")?;
+    let tables = one("SELECT count(*) FROM sqlite_schema \
+         WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> '_sqlx_migrations'")?;
+    let noted = one("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'")?;
     let mut applied = BTreeMap::new();
-    if recorded > 0 {
-        for row in sqlx::query("SELECT version, checksum FROM _sqlx_migrations").fetch_all(connection).await?
-        {
-            applied.insert(row.try_get(0)?, row.try_get(1)?);
+    if noted > 0 {
+        let mut statement = connection.prepare("SELECT version, checksum FROM _sqlx_migrations")?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            applied.insert(row.get(0)?, row.get(1)?);
         }
     }
     Ok(Found { application_id, tables, applied })

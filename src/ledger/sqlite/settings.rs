@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqliteConnection};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use crate::limits::{SQLITE_BUSY_TIMEOUT, SQLITE_CACHE_KIB, SQLITE_STATEMENT_ROWS, SQLITE_WAL_PAGES};
+use crate::limits::{
+    SQLITE_BUSY_TIMEOUT, SQLITE_CACHE_KIB, SQLITE_READ_CACHE_KIB, SQLITE_STATEMENTS_KEPT, SQLITE_WAL_PAGES,
+};
 
 /// The oldest SQLite that may touch a ledger. Older ones can corrupt a database when two connections write or
 /// checkpoint at the moment in which the write-ahead log starts anew (<https://sqlite.org/wal.html>, the reset bug).
@@ -28,80 +30,78 @@ pub(super) enum Unfit {
     )]
     Setting { name: &'static str, wanted: String, found: String },
     #[error("{0}")]
-    Sql(#[from] sqlx::Error),
+    Sql(#[from] rusqlite::Error),
 }
 
 /// SQLite's page, which a ledger does not change.
 const PAGE_BYTES: i64 = 4_096;
 
-/// The one connection that writes.
-pub(super) fn writer(path: &Path) -> SqliteConnectOptions {
-    common(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        // Checkpoints are made beside the commits, see `checkpoint`.
-        .pragma("wal_autocheckpoint", "0")
-        // A log that grew under load gives its space back when it starts anew.
-        .pragma("journal_size_limit", SQLITE_WAL_PAGES.saturating_mul(PAGE_BYTES).to_string())
-        .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
+/// A connection that writes. The file must be there.
+pub(super) fn writer(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, SQLITE_CACHE_KIB)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    // Checkpoints are made beside the commits, see `checkpoint`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // A log that grew under load gives its space back when it starts anew.
+    connection.pragma_update(None, "journal_size_limit", SQLITE_WAL_PAGES.saturating_mul(PAGE_BYTES))?;
+    Ok(connection)
 }
 
 /// A connection that only reads.
-pub(super) fn reader(path: &Path) -> SqliteConnectOptions {
-    common(path).read_only(true)
+pub(super) fn reader(path: &Path) -> Result<Connection, rusqlite::Error> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, SQLITE_READ_CACHE_KIB)
 }
 
-fn common(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .busy_timeout(SQLITE_BUSY_TIMEOUT)
-        .row_buffer_size(SQLITE_STATEMENT_ROWS.saturating_add(1))
-        .foreign_keys(false)
-        .pragma("mmap_size", "0")
-        .pragma("temp_store", "memory")
-        .pragma("trusted_schema", "off")
-        .disable_statement_logging()
+fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> Result<Connection, rusqlite::Error> {
+    // A connection has one user at a time; the compiler sees to that, so SQLite need not.
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(SQLITE_BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(SQLITE_STATEMENTS_KEPT);
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cache_size", cache_kib.saturating_neg())?;
+    Ok(connection)
 }
 
 /// What was found to be in force, for people.
-pub(super) async fn verify_writer(connection: &mut SqliteConnection) -> Result<String, Unfit> {
-    let version = verify_version(connection).await?;
-    let journal: String = setting(connection, "PRAGMA journal_mode").await?;
+pub(super) fn verify_writer(connection: &Connection) -> Result<String, Unfit> {
+    let version = verify_version(connection)?;
+    let journal: String = setting(connection, "PRAGMA journal_mode")?;
     require("journal_mode", "wal", &journal)?;
-    let synchronous: i64 = setting(connection, "PRAGMA synchronous").await?;
+    let synchronous: i64 = setting(connection, "PRAGMA synchronous")?;
     require("synchronous", &FULL.to_string(), &synchronous.to_string())?;
-    let autocheckpoint: i64 = setting(connection, "PRAGMA wal_autocheckpoint").await?;
+    let autocheckpoint: i64 = setting(connection, "PRAGMA wal_autocheckpoint")?;
     require("wal_autocheckpoint", "0", &autocheckpoint.to_string())?;
-    verify_mmap(connection).await?;
+    verify_mmap(connection)?;
     Ok(format!(
         "synced to the disk before it is answered (SQLite {version}, journal_mode={journal}, synchronous=FULL)"
     ))
 }
 
 /// A reader sees the same log, and never writes.
-pub(super) async fn verify_reader(connection: &mut SqliteConnection) -> Result<(), Unfit> {
-    let journal: String = setting(connection, "PRAGMA journal_mode").await?;
+pub(super) fn verify_reader(connection: &Connection) -> Result<(), Unfit> {
+    let journal: String = setting(connection, "PRAGMA journal_mode")?;
     require("journal_mode", "wal", &journal)?;
-    verify_mmap(connection).await
+    verify_mmap(connection)
 }
 
 /// The version of the library that is linked in, when it is new enough.
-pub(super) async fn verify_version(connection: &mut SqliteConnection) -> Result<String, Unfit> {
-    let version: String = setting(connection, "SELECT sqlite_version()").await?;
+pub(super) fn verify_version(connection: &Connection) -> Result<String, Unfit> {
+    let version: String = setting(connection, "SELECT sqlite_version()")?;
     if is_recent_enough(&version) { Ok(version) } else { Err(Unfit::OldSqlite { found: version }) }
 }
 
 /// Mapped reads turn an error of the disk into the end of the process.
-async fn verify_mmap(connection: &mut SqliteConnection) -> Result<(), Unfit> {
-    let size: Option<i64> = sqlx::query_scalar("PRAGMA mmap_size").fetch_optional(connection).await?;
+fn verify_mmap(connection: &Connection) -> Result<(), Unfit> {
+    let size: Option<i64> = connection.query_row("PRAGMA mmap_size", (), |row| row.get(0)).optional()?;
     require("mmap_size", "0", &size.unwrap_or_default().to_string())
 }
 
-async fn setting<T>(connection: &mut SqliteConnection, query: &'static str) -> Result<T, sqlx::Error>
-where
-    T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite> + Send + Unpin,
-{
-    sqlx::query_scalar(query).fetch_one(connection).await
+fn setting<T: FromSql>(connection: &Connection, query: &str) -> Result<T, rusqlite::Error> {
+    connection.query_row(query, (), |row| row.get(0))
 }
 
 fn require(name: &'static str, wanted: &str, found: &str) -> Result<(), Unfit> {

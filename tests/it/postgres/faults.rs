@@ -183,7 +183,8 @@ async fn a_full_disk_fails_closed() {
         Fresh { name: "small".to_owned(), url: cluster.url("small"), admin: cluster.admin_url("small") };
     let scene = Scene::over(cluster, database).await;
     let mut admin = scene.cluster.admin("small").await;
-    admin.execute("CREATE TABLE filler (body bytea STORAGE EXTERNAL)").await.unwrap();
+    admin.execute("CREATE TABLE filler (body bytea)").await.unwrap();
+    admin.execute("ALTER TABLE filler ALTER COLUMN body SET STORAGE EXTERNAL").await.unwrap();
     let megabyte = "INSERT INTO filler SELECT convert_to(repeat('x', 1048576), 'UTF8')";
     while admin.execute(megabyte).await.is_ok() {}
     for kilobytes in [64, 8, 1] {

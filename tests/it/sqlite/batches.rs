@@ -26,7 +26,7 @@ async fn a_full_batch_of_distinct_resources() {
     }
     running.close().await;
     assert_eq!(answer::<i64>(&place.path(), "SELECT count(*) FROM operations").await, 600);
-    assert_eq!(answer::<i64>(&place.path(), "SELECT count(*) FROM targets").await, 300);
+    assert_eq!(answer::<i64>(&place.path(), "SELECT count(doc_body) FROM resources").await, 300);
     assert_eq!(answer::<i64>(&place.path(), "SELECT count(*) FROM namespaces").await, 256);
     let steps: i64 = answer(&place.path(), "SELECT ledger_seq FROM ledger").await;
     assert!(steps < 12, "300 writes at once are a few commits, not {steps}");

@@ -1,17 +1,20 @@
 //! Resources, one or a page of them, each with its namespace, its newest lease and its targets.
 
-use sqlx::SqliteConnection;
+use rusqlite::Connection;
 
 use crate::domain::resource::ResourceName;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::rows::Life;
 
 use super::super::super::read::{ResourceFilter, ResourceRead};
+use super::super::super::time::SharedTime;
 use super::super::columns::Columns;
 use super::super::fault::Fault;
-use super::super::rows::{self, lease_columns, namespace_columns, resource_columns, target_columns};
-use super::super::tuples::Statement;
-use super::{SqliteReader, bucket_of, joined_namespace};
+use super::super::rows::{
+    self, LEASE_WIDTH, document_columns, lease_columns, namespace_columns, resource_columns, target_columns,
+};
+use super::super::values::{each, first};
+use super::joined_namespace;
 
 macro_rules! resources {
     ($condition:literal) => {
@@ -22,6 +25,8 @@ macro_rules! resources {
             namespace_columns!(),
             ", ",
             lease_columns!(),
+            ", r.id, ",
+            document_columns!(),
             " FROM resources AS r \
              LEFT JOIN namespaces AS n ON n.bucket = r.bucket \
              AND n.namespace = substr(r.resource, 1, instr(r.resource, '/') - 1) \
@@ -39,103 +44,102 @@ const PAGE_NOT_ACTIVE: &str = resources!(
     "r.resource >= ?1 AND r.resource < ?2 AND r.life <> 'active' AND r.life = ?4 ORDER BY r.resource LIMIT ?3"
 );
 
-// The text below says it as a literal, since a LIMIT cannot look at its row.
-const _: () = assert!(TARGETS_SHOWN == 100);
+/// The first targets of a resource.
+const TARGETS: &str = concat!(
+    "SELECT ",
+    target_columns!(),
+    " FROM targets AS t WHERE t.bucket = ?1 AND t.resource_id = ?2 ORDER BY t.target LIMIT ?3"
+);
 
-/// The first targets of each resource. The inner selection keeps one resource with very many from being read whole.
-const TARGETS: Statement = Statement {
-    head: concat!("SELECT k.column1, ", target_columns!(), " FROM"),
-    width: 3,
-    tail: "AS k CROSS JOIN targets AS t ON t.bucket = k.column2 AND t.resource = k.column3 AND t.target IN (\
-             SELECT s.target FROM targets AS s WHERE s.bucket = k.column2 AND s.resource = k.column3 \
-             ORDER BY s.target LIMIT 100) \
-           ORDER BY k.column1, t.target",
-};
-
-impl SqliteReader {
-    pub(super) async fn read_resource(&self, resource: ResourceName) -> Result<Option<ResourceRead>, Fault> {
-        let mut view = self.pool.begin().await?;
-        let row = sqlx::query(RESOURCE)
-            .bind(bucket_of(&resource))
-            .bind(resource.as_str())
-            .fetch_optional(&mut *view)
-            .await?;
-        let mut found = match row {
-            Some(row) => vec![self.whole(&mut Columns::of(&row))?],
-            None => Vec::new(),
-        };
-        add_targets(&mut view, &mut found).await?;
-        view.commit().await?;
-        Ok(found.pop())
-    }
-
-    pub(super) async fn read_resources(&self, filter: ResourceFilter) -> Result<Vec<ResourceRead>, Fault> {
-        let text = match filter.life {
-            None => PAGE,
-            Some(Life::Active) => PAGE_ACTIVE,
-            Some(Life::Deleted | Life::Cancelled) => PAGE_NOT_ACTIVE,
-        };
-        let range = Range::of(&filter);
-        let mut view = self.pool.begin().await?;
-        let query = sqlx::query(text).bind(range.from);
-        let query = match range.before {
-            Some(before) => query.bind(before),
-            // Any blob is above any text: no upper end.
-            None => query.bind(Vec::<u8>::new()),
-        };
-        let rows = query
-            .bind(i64::from(filter.limit))
-            .bind(filter.life.map(Life::word))
-            .fetch_all(&mut *view)
-            .await?;
-        let mut found = Vec::with_capacity(rows.len());
-        for row in &rows {
-            found.push(self.whole(&mut Columns::of(row))?);
-        }
-        add_targets(&mut view, &mut found).await?;
-        view.commit().await?;
-        Ok(found)
-    }
-
-    /// A resource without its targets.
-    fn whole(&self, columns: &mut Columns<'_>) -> Result<ResourceRead, Fault> {
-        let name = columns.parsed(ResourceName::parse)?;
-        let resource = rows::resource(name.clone(), columns)?;
-        let namespace = joined_namespace(name.namespace(), columns)?
-            .ok_or_else(|| Fault::unreadable(format!("the namespace of {name:?} has no row")))?;
-        let lease = match resource.lease {
-            None => None,
-            Some(_) if columns.is_null()? => {
-                return Err(Fault::unreadable(format!("the newest lease of {name:?} has no row")));
-            }
-            Some(_) => Some(rows::lease(columns)?),
-        };
-        Ok(ResourceRead { resource, targets: Vec::new(), lease, namespace, now: self.time.now() })
-    }
+pub(super) fn resource(
+    connection: &Connection,
+    resource: &ResourceName,
+    time: &SharedTime,
+) -> Result<Option<ResourceRead>, Fault> {
+    let found = first(connection, RESOURCE, |values| values.name(resource), |columns| whole(columns, time))?;
+    let Some((mut read, id)) = found else { return Ok(None) };
+    add_targets(connection, &mut read, id)?;
+    Ok(Some(read))
 }
 
-async fn add_targets(connection: &mut SqliteConnection, found: &mut [ResourceRead]) -> Result<(), Fault> {
-    let keys: Vec<ResourceName> = found.iter().map(|read| read.resource.resource.clone()).collect();
-    let targets = TARGETS
-        .fetch(
-            connection,
-            &keys,
-            |cells, resource| {
-                cells.bucket(resource.bucket());
-                cells.text(resource.as_str());
-            },
-            |resource, columns| Ok((resource.clone(), rows::target(columns)?)),
-        )
-        .await?;
-    let mut rest = found.iter_mut().peekable();
-    for (resource, target) in targets {
-        // Both run in the same order.
-        while rest.next_if(|read| read.resource.resource != resource).is_some() {}
-        if let Some(read) = rest.peek_mut() {
-            read.targets.push(target);
-        }
+pub(super) fn resources(
+    connection: &Connection,
+    filter: &ResourceFilter,
+    time: &SharedTime,
+) -> Result<Vec<ResourceRead>, Fault> {
+    let (text, life) = match filter.life {
+        None => (PAGE, None),
+        Some(Life::Active) => (PAGE_ACTIVE, None),
+        Some(life @ (Life::Deleted | Life::Cancelled)) => (PAGE_NOT_ACTIVE, Some(life)),
+    };
+    let range = Range::of(filter);
+    let mut found = Vec::new();
+    each(
+        connection,
+        text,
+        |values| {
+            values.text(&range.from);
+            match &range.before {
+                Some(before) => values.text(before),
+                // Any blob is above any text: no upper end.
+                None => values.blob(&[]),
+            }
+            values.integer(i64::from(filter.limit));
+            if let Some(life) = life {
+                values.text(life.word());
+            }
+        },
+        |columns| {
+            found.push(whole(columns, time)?);
+            Ok(())
+        },
+    )?;
+    let mut reads = Vec::with_capacity(found.len());
+    for (mut read, id) in found {
+        add_targets(connection, &mut read, id)?;
+        reads.push(read);
     }
-    Ok(())
+    Ok(reads)
+}
+
+/// A resource without what stands below it, and the id of its row.
+fn whole(columns: &mut Columns<'_>, time: &SharedTime) -> Result<(ResourceRead, i64), Fault> {
+    let name = columns.parsed(ResourceName::parse)?;
+    let resource = rows::resource(name.clone(), columns)?;
+    let namespace = joined_namespace(name.namespace(), columns)?
+        .ok_or_else(|| Fault::unreadable(format!("the namespace of {name:?} has no row")))?;
+    let lease = match (resource.lease, columns.is_null()?) {
+        (Some(_), true) => {
+            return Err(Fault::unreadable(format!("the newest lease of {name:?} has no row")));
+        }
+        (Some(_), false) => Some(rows::lease(columns)?),
+        (None, _) => {
+            columns.skip(LEASE_WIDTH);
+            None
+        }
+    };
+    let id = columns.integer()?;
+    let targets = rows::document(columns)?.into_iter().collect();
+    Ok((ResourceRead { resource, targets, lease, namespace, now: time.now() }, id))
+}
+
+/// Adds what stands below a resource, up to the bound; the whole-path document, if there is one, comes first.
+fn add_targets(connection: &Connection, read: &mut ResourceRead, id: i64) -> Result<(), Fault> {
+    let there = u32::try_from(read.targets.len()).unwrap_or(u32::MAX);
+    let targets = &mut read.targets;
+    each(
+        connection,
+        TARGETS,
+        |values| {
+            values.bucket(read.resource.resource.bucket());
+            values.integer(id);
+            values.integer(i64::from(TARGETS_SHOWN.saturating_sub(there)));
+        },
+        |columns| {
+            targets.push(rows::target(columns)?);
+            Ok(())
+        },
+    )
 }
 
 /// Which names a filter lets through, compared byte by byte: at or after `from`, and before `before`.
@@ -173,9 +177,8 @@ fn successor(prefix: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(super) fn texts() -> Vec<String> {
-    let pages = [RESOURCE, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE].map(str::to_owned);
-    pages.into_iter().chain(TARGETS.texts()).collect()
+pub(super) fn texts() -> Vec<&'static str> {
+    vec![RESOURCE, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE, TARGETS]
 }
 
 #[cfg(test)]

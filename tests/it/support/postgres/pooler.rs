@@ -50,7 +50,7 @@ impl Pooler {
             }
         }
         let shell = binaries.as_user(Path::new("/bin/sh"));
-        let process = Watched::start(shell, &folder, &[program, &settings]);
+        let process = Watched::start(shell, &folder, "TERM", &[program, &settings]);
         patience::blocking("the pooler listens", 10, || {
             assert!(!process.has_ended(), "{}", process.log());
             TcpStream::connect(("127.0.0.1", port)).ok()

@@ -27,7 +27,7 @@ impl Server {
             Disk::Plain => binaries.as_user(Path::new("/bin/sh")),
             Disk::Small => Binaries::as_ourselves(Path::new("/bin/sh")),
         };
-        let server = Self(Watched::start(shell, folder, &command));
+        let server = Self(Watched::start(shell, folder, "QUIT", &command));
         let ready = patience::blocking("a server is ready", 60, || server.state());
         if ready { Ok(server) } else { Err(server.gone()) }
     }

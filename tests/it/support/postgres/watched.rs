@@ -10,11 +10,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// `$1` is the folder, the rest the command. A word on the pipe is the signal that ends the process and leaves the
+/// `$1` is the folder, `$2` the signal that ends the process at once, the rest the command. A word on the pipe is the signal that ends the process and leaves the
 /// folder; the end of the pipe ends it at once and takes the folder along.
 const WATCHDOG: &str = r#"
 folder=$1
-shift
+last=$2
+shift 2
 "$@" </dev/null >>"$folder/log" 2>&1 &
 watched=$!
 echo "$watched"
@@ -24,7 +25,7 @@ if read -r word; then
   wait "$watched"
 else
   kill -s CONT "$watched"
-  kill -s QUIT "$watched"
+  kill -s "$last" "$watched"
   wait "$watched"
   rm -rf "$folder"
 fi
@@ -40,11 +41,18 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Starts `command` below `shell`, which is `/bin/sh` as the user that it is to run as. It writes to `folder/log`.
-    pub(crate) fn start<S: AsRef<OsStr>>(mut shell: Command, folder: &Path, command: &[S]) -> Self {
+    /// Starts `command` below `shell`, which is `/bin/sh` as the user that it is to run as. It writes to `folder/log`, and
+    /// the signal `last` ends it at once.
+    pub(crate) fn start<S: AsRef<OsStr>>(
+        mut shell: Command,
+        folder: &Path,
+        last: &str,
+        command: &[S],
+    ) -> Self {
         let mut watchdog = shell
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(folder)
+            .arg(last)
             .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,0 +1,239 @@
+//! The standing benchmark: the gateway beside what people write by hand, in one run on one machine.
+//!
+//! Everything under test runs in a process of its own; this process is the load. Ways are interleaved in rounds, and a
+//! ratio is made inside a round, because a machine that others share changes from minute to minute: the ratios are the
+//! result, the absolute figures are worth little. This is the one room beside `ledger` that holds SQL, since it
+//! measures transactions written by hand (docs/adr/0008); nothing of it runs in a gateway.
+
+mod answer;
+mod cells;
+mod chance;
+mod cluster;
+mod flushes;
+mod gates;
+mod histogram;
+mod load;
+mod pace;
+mod peer;
+mod pgbench;
+mod preload;
+mod raw;
+mod report;
+mod request;
+mod rounds;
+mod server;
+mod stage;
+mod templates;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::domain::entropy::Entropy;
+use crate::domain::time::Clock;
+
+use cells::{Results, Way};
+use report::Conditions;
+use rounds::Rounds;
+use server::Postgres;
+use stage::Folder;
+use templates::{OnPostgres, Templates};
+
+pub use cluster::{KEEPER, Kept, keep};
+pub use peer::{Opponent, serve};
+pub use raw::{Raw, Written};
+pub use report::Report;
+
+/// The word that makes this program an opponent.
+pub const OPPONENT: &str = "bench-peer";
+
+/// Which stores are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Both.
+    All,
+    /// The embedded one.
+    Sqlite,
+    /// The server.
+    Postgres,
+}
+
+/// What is to be measured, and how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Rounds.
+    pub rounds: u32,
+    /// Sent and not counted, per cell.
+    pub warm_up: Duration,
+    /// Counted, per cell.
+    pub measured: Duration,
+    /// Connections, one cell for each number.
+    pub connections: Vec<u64>,
+    /// Resources that are written.
+    pub resources: u64,
+    /// The stores.
+    pub stores: Stores,
+    /// A PostgreSQL server to use.
+    pub postgres: Option<String>,
+    /// Where the databases lie; it must be the disk that is to be measured.
+    pub folder: PathBuf,
+    /// The gateway's log filter, where it is not the usual one.
+    pub log: Option<String>,
+    /// Whether flushes are counted with strace, where it exists.
+    pub count_flushes: bool,
+}
+
+/// Measures. `tell` hears of each step.
+///
+/// # Errors
+/// When something under test cannot be started, or the run was interrupted. A wrong answer is no error: the cell is
+/// invalid and says so.
+pub async fn run(
+    plan: &Plan,
+    clock: &Arc<dyn Clock>,
+    entropy: &dyn Entropy,
+    tell: &dyn Fn(&str),
+) -> anyhow::Result<Report> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+    let id = uuid::Builder::from_random_bytes(entropy.draw()?).into_uuid().simple().to_string();
+    let folder = Folder::make(&plan.folder, &id)?;
+    let mut bench = Bench {
+        plan,
+        clock,
+        tell,
+        folder: &folder,
+        server: None,
+        templates: Templates::default(),
+        results: Results::default(),
+        conditions: conditions(plan),
+    };
+    let ended = tokio::select! {
+        ended = bench.play(&id) => ended,
+        _ = terminate.recv() => Err(anyhow::anyhow!("interrupted")),
+        _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted")),
+    };
+    let cleared = match bench.server.take() {
+        Some(server) => server.clear().await,
+        None => Ok(()),
+    };
+    ended.and(cleared)?;
+    let verdicts = gates::verdicts(&bench.results);
+    Ok(Report { conditions: bench.conditions, results: bench.results, verdicts })
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    clock: &'a Arc<dyn Clock>,
+    tell: &'a dyn Fn(&str),
+    folder: &'a Folder,
+    server: Option<Postgres>,
+    templates: Templates,
+    results: Results,
+    conditions: Conditions,
+}
+
+impl Bench<'_> {
+    async fn play(&mut self, id: &str) -> anyhow::Result<()> {
+        let flush = flushes::probe(self.folder.path(), self.clock)?;
+        self.results.note("one flush of 420 bytes, ms", 0, flush.as_secs_f64() * 1_000.0);
+        if flush < flushes::SUSPICIOUS {
+            let why = "a flush is faster than a disk; the folder may lie in memory: use --folder";
+            self.conditions.left_out.push(why.to_owned());
+        }
+        let mut ways = vec![Way::Hello];
+        if self.plan.stores != Stores::Postgres {
+            (self.tell)("filling the embedded databases");
+            templates::fill_sqlite(self.plan, self.folder, &mut self.templates).await?;
+            ways.extend([Way::GatewaySqlite, Way::PoolSqlite, Way::RawSqlite]);
+        }
+        if self.plan.stores != Stores::Sqlite {
+            ways.extend(self.open_server(id).await?);
+        }
+        let mut rounds = Rounds {
+            plan: self.plan,
+            clock: self.clock,
+            folder: self.folder,
+            templates: &self.templates,
+            results: &mut self.results,
+            tell: self.tell,
+        };
+        rounds.run(&ways, self.server.as_mut()).await?;
+        if self.plan.count_flushes && self.plan.stores != Stores::Postgres {
+            (self.tell)("counting flushes");
+            let (folder, made) = (self.folder, &self.templates);
+            let counted = flushes::count(self.plan, self.clock, folder, made, &mut self.results).await;
+            if let Err(why) = counted {
+                self.conditions.left_out.push(format!("flushes per write: {why:#}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds or starts the PostgreSQL server. Without one there is nothing to measure on it, and the report says why.
+    async fn open_server(&mut self, id: &str) -> anyhow::Result<Vec<Way>> {
+        let prefix = format!("fencegate_bench_{}", id.get(..8).unwrap_or(id));
+        let server = match Postgres::find(self.plan.postgres.as_deref(), self.folder, &prefix).await {
+            Ok(server) => self.server.insert(server),
+            Err(why) if self.plan.stores == Stores::Postgres => return Err(why),
+            Err(why) => {
+                self.conditions.left_out.push(format!("everything on PostgreSQL: {why:#}"));
+                return Ok(Vec::new());
+            }
+        };
+        (self.tell)("filling the databases of the server");
+        self.conditions.settings.insert("PostgreSQL".to_owned(), server.settings().await?);
+        self.templates.by_hand_postgres = server.by_hand("by_hand", self.plan.resources).await?;
+        let mut ways = vec![Way::PoolPostgres];
+        if server.program("pgbench").is_some() {
+            ways.extend([Way::PgbenchNaive, Way::PgbenchCte, Way::PgbenchBatch]);
+        } else {
+            self.conditions.left_out.push("pgbench: there is no such program".to_owned());
+        }
+        let home = self.folder.fresh("gateway-postgres")?;
+        let database = server.empty("gateway").await?;
+        let url = server.address(&database).to_string();
+        match templates::refusal(&home, &url).await? {
+            Some(why) => {
+                self.conditions.left_out.push(format!("the gateway on PostgreSQL: {why}"));
+            }
+            None => {
+                templates::fill_gateway(self.plan, &home, &url).await?;
+                self.templates.gateway_postgres = Some(OnPostgres { home, database });
+                ways.push(Way::GatewayPostgres);
+            }
+        }
+        Ok(ways)
+    }
+}
+
+fn conditions(plan: &Plan) -> Conditions {
+    let stores = match plan.stores {
+        Stores::All => "all",
+        Stores::Sqlite => "sqlite",
+        Stores::Postgres => "postgres",
+    };
+    let connections: Vec<String> = plan.connections.iter().map(u64::to_string).collect();
+    let plan = [
+        ("rounds", plan.rounds.to_string()),
+        ("warm-up s", plan.warm_up.as_secs_f64().to_string()),
+        ("measured s", plan.measured.as_secs_f64().to_string()),
+        ("connections", connections.join(" ")),
+        ("resources", plan.resources.to_string()),
+        ("stores", stores.to_owned()),
+        ("rows of a batched statement", rounds::STATEMENT_ROWS.to_string()),
+        ("gateway's log", plan.log.clone().unwrap_or_else(|| "as usual".to_owned())),
+    ];
+    Conditions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        optimised: !cfg!(debug_assertions),
+        cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        plan: plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+        ..Conditions::default()
+    }
+}

@@ -1,0 +1,215 @@
+//! A PostgreSQL server of this run's own: made in its folder, on loopback, safe against power loss, and gone at the end.
+//!
+//! PostgreSQL refuses to run as root, so root gives it to another user. A keeper stands between: a process that ends
+//! the server in good order when it is told to, and also when the bench is killed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use super::stage::{Folder, command, free_address, own_program};
+use crate::limits::BENCH_STEP_TIMEOUT;
+
+/// Variable that names the folder with the programs of PostgreSQL.
+pub(super) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
+
+/// The word that makes this program a keeper.
+pub const KEEPER: &str = "bench-keeper";
+
+/// Settings of the server. What makes a commit durable stays as it is by default; the rest gives it room, so that no
+/// checkpoint by size falls into one cell and not into another.
+const SETTINGS: [&str; 9] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=400",
+    "shared_buffers=256MB",
+    "max_wal_size=8GB",
+    "checkpoint_timeout=15min",
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+];
+
+/// The folder with the programs of PostgreSQL: the named one, where `PATH` has them, or Debian's newest.
+pub(super) fn programs() -> Option<PathBuf> {
+    let named = std::env::var_os(PROGRAMS_VARIABLE).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut debian: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    debian.sort_by_key(|folder| {
+        let version = folder.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        std::cmp::Reverse(version.and_then(|name| name.parse::<u32>().ok()))
+    });
+    let folders = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);
+    folders.into_iter().find(|folder| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file()))
+}
+
+/// Who owns the server: nobody else, or for root a user without rights.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    uid: u32,
+    gid: u32,
+}
+
+/// A running server.
+pub(super) struct Cluster {
+    keeper: Child,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+impl Cluster {
+    /// Makes and starts one.
+    pub(super) async fn start(programs: &Path, folder: &Folder) -> anyhow::Result<Self> {
+        let owner = owner()?;
+        let home = folder.fresh("postgres")?;
+        if let Some(Owner { uid, gid }) = owner {
+            chown(&home, Some(uid), Some(gid)).context("cannot give the server its folder")?;
+        }
+        let data = home.join("data");
+        let mut initdb = command(&programs.join("initdb"), &home);
+        initdb.args([
+            "--username=fencegate",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-instructions",
+        ]);
+        initdb.arg("--pgdata").arg(&data);
+        as_owner(&mut initdb, owner);
+        let made = timeout(BENCH_STEP_TIMEOUT, initdb.output()).await.context("initdb does not end")?;
+        let made = made.context("cannot run initdb")?;
+        if !made.status.success() {
+            bail!("initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        let address = free_address()?;
+        let log = fs::File::create(home.join("log")).context("cannot make the server's log")?;
+        let mut keeper = command(&own_program()?, &home);
+        // Dropping the keeper's handle must not kill it before it has ended the server.
+        keeper.kill_on_drop(false).arg(KEEPER);
+        let Owner { uid, gid } = owner.unwrap_or(Owner { uid: getuid().as_raw(), gid: getgid().as_raw() });
+        keeper.args([uid.to_string(), gid.to_string()]).arg(programs.join("postgres"));
+        keeper.arg("-D").arg(&data).args(["-p", &address.port().to_string()]);
+        for setting in SETTINGS {
+            keeper.args(["-c", setting]);
+        }
+        let keeper =
+            keeper.stdout(log.try_clone()?).stderr(log).spawn().context("cannot start the server")?;
+        Ok(Self { keeper, address })
+    }
+
+    /// Ends it: open transactions are rolled back.
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        if let Some(pid) = pid(&self.keeper) {
+            kill_process(pid, Signal::TERM).context("cannot end the server")?;
+        }
+        timeout(BENCH_STEP_TIMEOUT, self.keeper.wait()).await.context("the server does not end")??;
+        Ok(())
+    }
+}
+
+/// What a keeper starts.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// The user that it runs as.
+    pub uid: u32,
+    /// The group that it runs as.
+    pub gid: u32,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Runs a program until it ends, until TERM or INT, or until whoever started this is gone.
+///
+/// # Errors
+/// When the program cannot be started or waited for.
+pub async fn keep(kept: Kept) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
+    end_with_parent()?;
+    let mut command = Command::new(&kept.program);
+    command.args(&kept.arguments);
+    if getuid().is_root() {
+        command.uid(kept.uid).gid(kept.gid);
+    }
+    let mut child = command.spawn().context("cannot start the program")?;
+    tokio::select! {
+        ended = child.wait() => {
+            let ended = ended.context("cannot wait for the program")?;
+            bail!("the program ended early: {ended}");
+        }
+        _ = terminate.recv() => {}
+        // A terminal sends it to everybody; the server is ended once it is told to.
+        _ = interrupt.recv() => {}
+    }
+    // PostgreSQL's "fast" end: it rolls back what is open and does not wait for clients.
+    if let Some(pid) = pid(&child) {
+        kill_process(pid, Signal::INT).context("cannot end the program")?;
+    }
+    timeout(BENCH_STEP_TIMEOUT, child.wait()).await.context("the program does not end")??;
+    Ok(())
+}
+
+/// Asks to be told when the parent ends.
+#[cfg(target_os = "linux")]
+fn end_with_parent() -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).context("cannot watch the parent")
+}
+
+/// Other systems have no such wish.
+#[cfg(not(target_os = "linux"))]
+fn end_with_parent() -> anyhow::Result<()> {
+    Ok(())
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
+}
+
+fn as_owner(command: &mut Command, owner: Option<Owner>) {
+    if let Some(Owner { uid, gid }) = owner {
+        command.uid(uid).gid(gid);
+    }
+}
+
+/// For root, the user `postgres` or `nobody`; for others, themselves.
+fn owner() -> anyhow::Result<Option<Owner>> {
+    if !getuid().is_root() {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+    let named = |name: &str| users.lines().find_map(|line| user(line, name));
+    let owner = named("postgres").or_else(|| named("nobody"));
+    Ok(Some(owner.context("PostgreSQL does not run as root, and there is no user postgres or nobody")?))
+}
+
+fn user(line: &str, name: &str) -> Option<Owner> {
+    let mut fields = line.split(':');
+    if fields.next()? != name {
+        return None;
+    }
+    let uid = fields.nth(1)?.parse().ok()?;
+    Some(Owner { uid, gid: fields.next()?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_by_name() {
+        let found = user("postgres:x:101:104:PostgreSQL:/var/lib/postgresql:/bin/bash", "postgres").unwrap();
+        assert_eq!((found.uid, found.gid), (101, 104));
+        assert!(user("postgres2:x:1:2::/:/bin/sh", "postgres").is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! How often the storage is told to keep what it has: the count that decides how far a batch is shared.
+//!
+//! strace writes down every flush with its time and file. It slows the flushes themselves a little, so the count is a
+//! cell of its own, after the rounds, and its rate is not reported.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::Plan;
+use super::cells::{Results, float};
+use super::gates::{FLUSHES_MANY, FLUSHES_ONE};
+use super::histogram::Histogram;
+use super::load::{Load, Window, Wire};
+use super::request::{Workload, Writer};
+use super::stage::Folder;
+use super::templates::{self, Templates};
+use crate::domain::time::Clock;
+use crate::limits::BENCH_PAUSE;
+
+/// A flush that is faster than this did not reach a disk.
+pub(super) const SUSPICIOUS: Duration = Duration::from_micros(20);
+
+/// Flushes of the probe.
+const PROBES: u32 = 200;
+
+/// What a small record needs.
+const RECORD_BYTES: usize = 420;
+
+/// The middle time of one flush of a small record, appended to a file in this folder.
+pub(super) fn probe(folder: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Duration> {
+    let path = folder.join("probe");
+    let mut file = File::create(&path).context("cannot make a file")?;
+    let mut times = Histogram::default();
+    for _ in 0..PROBES {
+        let from = clock.monotonic();
+        file.write_all(&[7; RECORD_BYTES]).and_then(|()| file.sync_data()).context("cannot flush a file")?;
+        times.record(clock.monotonic().saturating_sub(from));
+    }
+    fs::remove_file(&path).context("cannot remove a file")?;
+    Ok(times.quantile(500))
+}
+
+/// Connections of the shared count.
+const MANY: u64 = 64;
+
+/// Writes that come alone.
+const ALONE: u32 = 20;
+
+/// Above every sequence of a load.
+const ALONE_SEQUENCE: u64 = 9_000_000_000_000_000;
+
+/// Long enough for a checkpoint in the background.
+const REST: Duration = Duration::from_secs(1);
+
+/// The program that counts.
+fn strace() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("strace")).find(|program| program.is_file())
+}
+
+/// Counts at 64 connections, and for writes that come alone.
+pub(super) async fn count(
+    plan: &Plan,
+    clock: &Arc<dyn Clock>,
+    folder: &Folder,
+    made: &Templates,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let strace = strace().context("there is no strace in PATH")?;
+    let home = folder.copy(&made.gateway_sqlite, "cell")?;
+    let trace = folder.path().join("trace");
+    let database = templates::sqlite(&home);
+    let server = templates::traced(&home, &database, &strace, &trace).await.context("cannot trace")?;
+    let load = Load {
+        address: server.address,
+        workload: Workload::Distinct { resources: plan.resources },
+        connections: MANY,
+        rate: None,
+        warm_up: plan.warm_up,
+        measured: plan.measured,
+        seed: 0,
+    };
+    let running = load.start(clock)?;
+    let many = running.window;
+    let seen = running.seen().await?;
+    anyhow::ensure!(seen.fault.is_none(), "the load failed: {}", seen.fault.unwrap_or_default());
+    // What the load left to be done behind it is not of the single writes.
+    tokio::time::sleep(REST).await;
+    let mut wire = Wire::to(load.address).await.map_err(anyhow::Error::msg)?;
+    let mut writer = Writer::new(load.workload, "127.0.0.1", (0, 1), ALONE_SEQUENCE, 1);
+    let mut request = Vec::new();
+    let from = clock.monotonic();
+    for _ in 0..ALONE {
+        writer.compose(&mut request);
+        let answer = wire.ask(&request).await.map_err(anyhow::Error::msg)?;
+        wire.forget(&answer);
+        tokio::time::sleep(BENCH_PAUSE).await;
+    }
+    let alone = Window { from, until: clock.monotonic() };
+    let behind = clock.wall().ms().saturating_sub(ms(clock.monotonic()));
+    server.stop().await?;
+    let trace = fs::read_to_string(&trace).context("there is no trace")?;
+    let flushes = |window: Window| {
+        let at = |instant| behind.saturating_add(ms(instant));
+        float(counted(&trace, at(window.from), at(window.until)))
+    };
+    if seen.latencies.total() > 0 {
+        results.note(FLUSHES_MANY, 0, flushes(many) / float(seen.latencies.total()));
+    }
+    results.note(FLUSHES_ONE, 0, flushes(alone) / f64::from(ALONE));
+    Ok(())
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The flushes of the write-ahead log or journal between two times (milliseconds since 1970) that a trace tells of;
+/// those of the main file belong to checkpoints.
+fn counted(trace: &str, from_ms: i64, until_ms: i64) -> u64 {
+    let flushes = trace.lines().filter(|line| {
+        let at = line.split_ascii_whitespace().find_map(|word| word.split_once('.'));
+        let at = at.and_then(|(seconds, rest)| {
+            let seconds: i64 = seconds.parse().ok()?;
+            let ms: i64 = rest.get(..3)?.parse().ok()?;
+            seconds.checked_mul(1_000)?.checked_add(ms)
+        });
+        let is_flush = line.contains("fsync(") || line.contains("fdatasync(");
+        is_flush && !line.contains(".db>") && at.is_some_and(|at| (from_ms..=until_ms).contains(&at))
+    });
+    u64::try_from(flushes.count()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_of_the_log_inside_the_time_are_counted() {
+        let trace = "101 1700000000.100000 fdatasync(7</x/fencegate.db-wal>) = 0 <0.000150>\n\
+            102 1700000000.200000 fdatasync(7</x/fencegate.db-wal> <unfinished ...>\n\
+            101 1700000000.250000 fdatasync(5</x/fencegate.db>) = 0\n\
+            102 1700000000.260000 <... fdatasync resumed>) = 0\n\
+            102 1700000000.900000 fsync(7</x/fencegate.db-wal>) = 0\n";
+        assert_eq!(counted(trace, 1_700_000_000_100, 1_700_000_000_500), 2);
+        assert_eq!(counted(trace, 1_700_000_000_000, 1_700_000_001_000), 3);
+    }
+}

@@ -1,0 +1,180 @@
+//! The folder of a run, and the processes that are started in it.
+//!
+//! Every process is ended by its id. Those that listen here are killed at the latest when their owner is dropped.
+
+use std::fs::{self, DirBuilder};
+use std::io::{PipeReader, Read as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use super::load::Wire;
+use super::usage::{self, Usage};
+use crate::limits::{BENCH_LOG_BYTES, BENCH_PAUSE, BENCH_STEP_TIMEOUT};
+
+/// A folder of its own; it goes with its owner.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes it. Others may walk through it, because the database server of a run by root is another user; each
+    /// folder in it says who may look.
+    pub(super) fn make(parent: &Path, name: &str) -> anyhow::Result<Self> {
+        let path = parent.join(format!("fencegate-bench-{name}"));
+        DirBuilder::new()
+            .mode(0o711)
+            .create(&path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// An empty folder in it.
+    pub(super) fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.0.join(name);
+        if path.exists() {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot empty {}", path.display()))?;
+        }
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// A folder in it with a copy of every file of another one, on the disk.
+    pub(super) fn copy(&self, from: &Path, name: &str) -> anyhow::Result<PathBuf> {
+        let to = self.fresh(name)?;
+        for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let copy = to.join(entry.file_name());
+                fs::copy(entry.path(), &copy)
+                    .and_then(|_| fs::File::open(&copy)?.sync_all())
+                    .with_context(|| format!("cannot make {}", copy.display()))?;
+            }
+        }
+        Ok(to)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that cannot be removed is only in the way.
+        fs::remove_dir_all(&self.0).unwrap_or_default();
+    }
+}
+
+/// This program, or another one, without what the surroundings say to it: no settings of a gateway or of a database
+/// client reach it.
+pub(super) fn command(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().current_dir(folder).kill_on_drop(true).stdin(Stdio::null());
+    for name in ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// This program.
+pub(super) fn own_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program")
+}
+
+/// An address on loopback that was free a moment ago.
+pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
+    listener.local_addr().context("a listener without an address")
+}
+
+/// A process that serves HTTP.
+pub(super) struct Server {
+    child: Child,
+    pid: Pid,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+impl Server {
+    /// Starts it and waits until `/readyz` answers. Its log goes through a pipe, as to a collector of logs, and is read
+    /// and thrown away; what it says when it does not start is in the error.
+    pub(super) async fn start(mut command: Command, address: SocketAddr) -> anyhow::Result<Self> {
+        let (log, writer) = std::io::pipe().context("cannot make a pipe")?;
+        command.stdout(Stdio::null()).stderr(writer);
+        let child = command.spawn().context("cannot start a process")?;
+        // The process must be the only one that holds the writing end.
+        drop(command);
+        let said = listen(log)?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = id.context("a process ended as soon as it was started")?;
+        let mut server = Self { child, pid, address };
+        let ready = timeout(BENCH_STEP_TIMEOUT, server.ready()).await;
+        if matches!(ready, Ok(Ok(true))) {
+            return Ok(server);
+        }
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        bail!("a process does not become ready; it said: {}", String::from_utf8_lossy(&said));
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<bool> {
+        let request = format!("GET /readyz HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
+        while self.child.try_wait().context("cannot look at a process")?.is_none() {
+            if let Ok(mut wire) = Wire::to(self.address).await
+                && wire.ask(request.as_bytes()).await.is_ok()
+            {
+                return Ok(true);
+            }
+            sleep(BENCH_PAUSE).await;
+        }
+        Ok(false)
+    }
+
+    /// The process that was started is not the server but its parent, which ends with it.
+    pub(super) fn behind_another(mut self) -> Self {
+        self.pid = usage::child_of(self.pid.as_raw_pid()).and_then(Pid::from_raw).unwrap_or(self.pid);
+        self
+    }
+
+    /// What it has used so far.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        usage::of(self.pid.as_raw_pid())
+    }
+
+    /// Ends it as an operator would, and kills it where that takes too long.
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        kill_process(self.pid, Signal::TERM).context("cannot end a process")?;
+        if let Ok(ended) = timeout(BENCH_STEP_TIMEOUT, self.child.wait()).await {
+            ended.context("cannot wait for a process")?;
+            return Ok(());
+        }
+        self.child.kill().await.context("cannot kill a process")
+    }
+}
+
+/// Reads a log to its end on a thread of its own and keeps its beginning.
+fn listen(mut log: PipeReader) -> anyhow::Result<Arc<Mutex<Vec<u8>>>> {
+    let said: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&said);
+    let reading = move || {
+        let mut chunk = vec![0; 65_536];
+        while let Ok(length @ 1..) = log.read(&mut chunk) {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = BENCH_LOG_BYTES.saturating_sub(kept.len());
+            kept.extend(chunk.iter().take(length.min(room)));
+        }
+    };
+    std::thread::Builder::new().name("log".to_owned()).spawn(reading).context("cannot start a thread")?;
+    Ok(said)
+}

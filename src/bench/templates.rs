@@ -1,0 +1,117 @@
+//! Filled databases, made once in a run and copied for each cell, and the gateway that serves one of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tokio::process::Command;
+
+use super::stage::{Folder, Server, command, free_address, own_program};
+use super::{Plan, peer, preload, raw};
+
+/// The configuration of every gateway here.
+const NAMESPACES: &str = "\
+seal_key_file = \"fencegate.key\"
+
+[namespaces.bench]
+policy = \"ordered\"
+contract = \"observed\"
+issuer = { external = \"trusted\" }
+
+[namespaces.hot]
+policy = \"session\"
+contract = \"observed\"
+issuer = { external = \"trusted\" }
+scope = 1
+";
+
+/// The file of a gateway's configuration.
+const CONFIG: &str = "fencegate.toml";
+
+/// Where the filled databases are.
+#[derive(Debug, Default)]
+pub(super) struct Templates {
+    /// A folder with the hand-made SQLite file.
+    pub(super) by_hand: PathBuf,
+    /// A folder with the gateway's SQLite file and key.
+    pub(super) gateway_sqlite: PathBuf,
+    /// The hand-made database of the PostgreSQL server.
+    pub(super) by_hand_postgres: String,
+    /// The gateway's, where this version has an engine for it.
+    pub(super) gateway_postgres: Option<OnPostgres>,
+}
+
+/// A gateway's database on a PostgreSQL server, and the folder with its key.
+#[derive(Debug)]
+pub(super) struct OnPostgres {
+    pub(super) home: PathBuf,
+    pub(super) database: String,
+}
+
+/// Fills what the embedded ways need.
+pub(super) async fn fill_sqlite(plan: &Plan, folder: &Folder, made: &mut Templates) -> anyhow::Result<()> {
+    made.by_hand = folder.fresh("by-hand")?;
+    let file = made.by_hand.join(peer::DATABASE);
+    let resources = plan.resources;
+    tokio::task::spawn_blocking(move || raw::fill(&file, resources)).await.context("interrupted")??;
+    made.gateway_sqlite = folder.fresh("gateway-sqlite")?;
+    fill_gateway(plan, &made.gateway_sqlite, &sqlite(&made.gateway_sqlite)).await
+}
+
+/// Lets a gateway fill a database through its own door.
+pub(super) async fn fill_gateway(plan: &Plan, home: &Path, database: &str) -> anyhow::Result<()> {
+    let server = gateway(home, database, Some("warn")).await?;
+    let targets = plan.connections.iter().copied().max().unwrap_or(1);
+    preload::fill(server.address, plan.resources, targets).await?;
+    server.stop().await
+}
+
+/// What a gateway calls a SQLite file in its folder.
+pub(super) fn sqlite(home: &Path) -> String {
+    format!("sqlite://{}", home.join("fencegate.db").display())
+}
+
+/// Starts a gateway on a database, with its key beside its configuration.
+pub(super) async fn gateway(home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
+    serve(command(&own_program()?, home), home, database, log).await
+}
+
+/// The same under strace, which writes every flush down with its time and file.
+pub(super) async fn traced(
+    home: &Path,
+    database: &str,
+    strace: &Path,
+    trace: &Path,
+) -> anyhow::Result<Server> {
+    let mut program = command(strace, home);
+    // Only the traced calls stop the process (--seccomp-bpf), so that it runs at nearly its own speed.
+    program.args(["-f", "--seccomp-bpf", "-ttt", "-y", "-e", "trace=fsync,fdatasync", "-o"]);
+    program.arg(trace).arg(own_program()?);
+    serve(program, home, database, None).await.map(Server::behind_another)
+}
+
+async fn serve(mut serve: Command, home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
+    let config = configure(home, database)?;
+    let address = free_address()?;
+    serve.arg("--config").arg(&config).args(["serve", "--listen", &address.to_string()]);
+    if let Some(log) = log {
+        serve.env("FENCEGATE_LOG", log);
+    }
+    Server::start(serve, address).await
+}
+
+fn configure(home: &Path, database: &str) -> anyhow::Result<PathBuf> {
+    let config = home.join(CONFIG);
+    let text = format!("database = \"{database}\"\n{NAMESPACES}");
+    fs::write(&config, text).context("cannot write a configuration")?;
+    Ok(config)
+}
+
+/// Whether this version serves such a database: what `fencegate check` says against it.
+pub(super) async fn refusal(home: &Path, database: &str) -> anyhow::Result<Option<String>> {
+    let config = configure(home, database)?;
+    let mut check = command(&own_program()?, home);
+    let checked = check.arg("--config").arg(&config).arg("check").output().await.context("cannot check")?;
+    let said = String::from_utf8_lossy(&checked.stderr).trim().to_owned();
+    Ok((!checked.status.success()).then_some(said))
+}

@@ -1,0 +1,316 @@
+//! All that a batch changes in one resource: its row with the whole-path document, what stands below it, and its
+//! operations. The row is written once, however many writes the batch has for it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use crate::domain::document::ContentType;
+use crate::domain::operation::OperationId;
+use crate::domain::resource::{ResourceName, Target};
+use crate::limits::SQLITE_BODY_BESIDE_BYTES;
+use crate::protocol::rows::{ResourceRow, TargetRow};
+
+use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
+use super::super::fault::Fault;
+use super::super::load::found_resource;
+use super::super::recent::{Key, Recent, hash_of};
+use super::super::rows::Place;
+use super::super::values::{Values, run, run_once};
+use super::operations::{self, Numbered};
+
+const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
+     issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
+     applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, changed_ms, \
+     newest_operation, indexed, recent, bucket, resource, \
+     doc_incarnation, doc_commit, doc_type, doc_size, doc_digest, doc_body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
+
+/// Values 1 to 20 are the new row, 27 to 39 what the decision saw. The last lines are the fence itself: even for a row
+/// that is as the decision saw it, no register goes back.
+macro_rules! resource_update {
+    ($columns:literal, $condition:literal) => {
+        concat!(
+            "UPDATE resources SET incarnation = ?1, born_epoch = ?2, born_token = ?3, life = ?4, issued_epoch = ?5, \
+             issued_token = ?6, floor_epoch = ?7, floor_token = ?8, revoked_epoch = ?9, revoked_token = ?10, \
+             applied_epoch = ?11, applied_token = ?12, applied_sequence = ?13, commit_no = ?14, pruned_epoch = ?15, \
+             pruned_token = ?16, pruned_sequence = ?17, lease = ?18, last_operation = ?19, changed_ms = ?20, \
+             newest_operation = ?21, indexed = ?22, recent = ?23",
+            $columns,
+            " WHERE id = ?24 AND bucket = ?25 AND resource = ?26 AND incarnation = ?27 AND life = ?28 \
+             AND issued_epoch = ?29 AND issued_token = ?30 AND floor_epoch = ?31 AND floor_token = ?32 \
+             AND revoked_epoch IS ?33 AND revoked_token IS ?34 AND applied_epoch IS ?35 AND applied_token IS ?36 \
+             AND applied_sequence IS ?37 AND commit_no = ?38 AND lease IS ?39 \
+             AND (floor_epoch, floor_token) <= (?7, ?8) AND (issued_epoch, issued_token) <= (?5, ?6) \
+             AND commit_no <= ?14 AND incarnation <= ?1",
+            $condition
+        )
+    };
+}
+
+/// The document stays as it is.
+const RESOURCE_UPDATE: &str = resource_update!("", "");
+
+/// Content is replaced only by that of a later commit; without content, only the columns are emptied.
+const RESOURCE_AND_DOCUMENT_UPDATE: &str = resource_update!(
+    ", doc_incarnation = ?40, doc_commit = ?41, doc_type = ?42, doc_size = ?43, doc_digest = ?44, doc_body = ?45",
+    " AND (?41 IS NULL OR doc_commit IS NULL OR doc_commit < ?41)"
+);
+
+const BODY_STORE: &str = "INSERT INTO bodies (bucket, resource_id, body) VALUES (?1, ?2, ?3) \
+                          ON CONFLICT (bucket, resource_id) DO UPDATE SET body = excluded.body";
+
+const BODY_REMOVE: &str = "DELETE FROM bodies WHERE bucket = ?1 AND resource_id = ?2";
+
+const TARGETS_CLEAR: &str = "DELETE FROM targets WHERE bucket = ?1 AND resource_id = ?2";
+
+const TARGET_REMOVE: &str = "DELETE FROM targets WHERE bucket = ?1 AND resource_id = ?2 AND target = ?3";
+
+/// Content is replaced only by that of a later commit.
+const TARGET_STORE: &str = "INSERT INTO targets (bucket, resource_id, target, incarnation, commit_no, content_type, \
+     size, digest, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+     ON CONFLICT (bucket, resource_id, target) DO UPDATE SET incarnation = excluded.incarnation, \
+     commit_no = excluded.commit_no, content_type = excluded.content_type, size = excluded.size, \
+     digest = excluded.digest, body = excluded.body WHERE targets.commit_no < excluded.commit_no";
+
+/// What becomes of one resource.
+pub(super) struct Group<'a> {
+    row: &'a RowChange<ResourceRow>,
+    operations: Vec<Numbered<'a>>,
+    cleared: bool,
+    document: Option<&'a TargetChange>,
+    targets: Vec<(&'a Target, &'a TargetChange)>,
+}
+
+/// The changes by resource; operations are numbered from the one after `operations`. What is recorded or stored always
+/// changes its resource too.
+pub(super) fn groups(
+    changes: &ChangeSet,
+    operations: i64,
+) -> Result<BTreeMap<&ResourceName, Group<'_>>, Fault> {
+    let group =
+        |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
+    let mut groups: BTreeMap<&ResourceName, Group<'_>> =
+        changes.resources.iter().map(|(name, row)| (name, group(row))).collect();
+    let mut id = operations;
+    for record in &changes.operations {
+        id = id.saturating_add(1);
+        group_of(&mut groups, &record.resource)?.operations.push(Numbered { id, record });
+    }
+    for resource in &changes.cleared {
+        group_of(&mut groups, resource)?.cleared = true;
+    }
+    for (address, change) in &changes.targets {
+        let group = group_of(&mut groups, &address.resource)?;
+        match &address.target {
+            None => group.document = Some(change),
+            Some(target) => group.targets.push((target, change)),
+        }
+    }
+    Ok(groups)
+}
+
+fn group_of<'g, 'a>(
+    groups: &'g mut BTreeMap<&ResourceName, Group<'a>>,
+    resource: &ResourceName,
+) -> Result<&'g mut Group<'a>, Fault> {
+    groups
+        .get_mut(resource)
+        .ok_or_else(|| Fault::unreadable(format!("a change in {resource:?} without one of its row")))
+}
+
+impl Group<'_> {
+    /// Writes it. `place` is where the resource was found, if it was looked for.
+    pub(super) fn write(
+        &self,
+        connection: &Connection,
+        resource: &ResourceName,
+        place: Option<&Place>,
+    ) -> Result<(), Fault> {
+        let Some(mut place) = self.place(connection, resource, place)? else {
+            return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
+        };
+        let earlier = place.clone();
+        for one in &self.operations {
+            place.newest = Some(one.id);
+            place.recent.push(Key { hash: hash_of(&one.record.operation_id), operation: one.id });
+        }
+        let moved = place.recent.is_full().then(|| std::mem::take(&mut place.recent));
+        place.indexed |= moved.is_some();
+        self.write_row(connection, &mut place)?;
+        operations::write(connection, resource, Place { id: place.id, ..earlier }, &self.operations)?;
+        if let Some(moved) = moved {
+            operations::index(connection, resource, place.id, &moved)?;
+        }
+        self.write_targets(connection, resource, &place)
+    }
+
+    /// Where the resource stands; a new one stands nowhere yet.
+    fn place(
+        &self,
+        connection: &Connection,
+        resource: &ResourceName,
+        place: Option<&Place>,
+    ) -> Result<Option<Place>, Fault> {
+        match (&self.row.before, place) {
+            (None, _) => Ok(Some(Place {
+                id: 0,
+                newest: None,
+                indexed: false,
+                recent: Recent::default(),
+                apart: false,
+            })),
+            (Some(_), Some(place)) => Ok(Some(place.clone())),
+            (Some(_), None) => Ok(found_resource(connection, resource)?.map(|(_, place, _)| place)),
+        }
+    }
+
+    fn write_row(&self, connection: &Connection, place: &mut Place) -> Result<(), Fault> {
+        let RowChange { before, after } = self.row;
+        let Some(before) = before else {
+            run_once(connection, "resources", RESOURCE_INSERT, |values| {
+                row_values(values, after, place);
+                values.name(&after.resource);
+                document_values(values, self.stored());
+            })?;
+            place.id = connection.last_insert_rowid();
+            return Ok(());
+        };
+        let keeps_document = self.document.is_none() && !self.cleared;
+        let text = if keeps_document { RESOURCE_UPDATE } else { RESOURCE_AND_DOCUMENT_UPDATE };
+        run_once(connection, "resources", text, |values| {
+            row_values(values, after, place);
+            values.integer(place.id);
+            values.name(&after.resource);
+            seen_values(values, before);
+            if !keeps_document {
+                document_values(values, self.stored());
+            }
+        })
+    }
+
+    /// The new whole-path document.
+    fn stored(&self) -> Option<(&TargetRow, &Bytes)> {
+        match self.document {
+            Some(TargetChange::Stored { row, body }) => Some((row, body)),
+            Some(TargetChange::Removed) | None => None,
+        }
+    }
+
+    /// The bytes that stand apart, and what stands below the resource.
+    fn write_targets(
+        &self,
+        connection: &Connection,
+        resource: &ResourceName,
+        place: &Place,
+    ) -> Result<(), Fault> {
+        let key = |values: &mut Values<'_, '_>| {
+            values.bucket(resource.bucket());
+            values.integer(place.id);
+        };
+        match self.stored().filter(|(_, body)| !stands_beside(body)) {
+            Some((_, body)) => run_once(connection, "bodies", BODY_STORE, |values| {
+                key(values);
+                values.blob(body);
+            })?,
+            None if place.apart && (self.document.is_some() || self.cleared) => {
+                run_once(connection, "bodies", BODY_REMOVE, key)?;
+            }
+            None => {}
+        }
+        if self.cleared {
+            run(connection, TARGETS_CLEAR, key)?;
+        }
+        for (target, change) in &self.targets {
+            match change {
+                TargetChange::Removed => {
+                    run(connection, TARGET_REMOVE, |values| {
+                        key(values);
+                        values.text(target.as_str());
+                    })?;
+                }
+                TargetChange::Stored { row, body } => {
+                    run_once(connection, "targets", TARGET_STORE, |values| {
+                        key(values);
+                        values.text(target.as_str());
+                        content_values(values, row);
+                        values.blob(body);
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stands_beside(body: &Bytes) -> bool {
+    body.len() <= SQLITE_BODY_BESIDE_BYTES
+}
+
+/// The registers and the way to the operations: 23 values.
+fn row_values(values: &mut Values<'_, '_>, row: &ResourceRow, place: &Place) {
+    values.whole(row.incarnation.get());
+    values.position(row.born);
+    values.text(row.life.word());
+    values.position(row.issued);
+    values.position(row.floor);
+    values.maybe_position(row.revoked_through);
+    values.maybe_mark(row.applied);
+    values.whole(row.commit_no.get());
+    values.maybe_mark(row.pruned_through);
+    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
+    values.maybe_text(row.last_operation.as_ref().map(OperationId::as_str));
+    values.time(row.changed_at);
+    values.maybe_integer(place.newest);
+    values.integer(i64::from(place.indexed));
+    values.blob(place.recent.bytes());
+}
+
+/// The registers that the decision was made on: 13 values.
+fn seen_values(values: &mut Values<'_, '_>, row: &ResourceRow) {
+    values.whole(row.incarnation.get());
+    values.text(row.life.word());
+    values.position(row.issued);
+    values.position(row.floor);
+    values.maybe_position(row.revoked_through);
+    values.maybe_mark(row.applied);
+    values.whole(row.commit_no.get());
+    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
+}
+
+/// A whole-path document: 6 values. Bytes that stand apart are NULL here.
+fn document_values(values: &mut Values<'_, '_>, stored: Option<(&TargetRow, &Bytes)>) {
+    let Some((row, body)) = stored else {
+        for _ in 0..6 {
+            values.maybe_integer(None);
+        }
+        return;
+    };
+    content_values(values, row);
+    values.maybe_blob(Some(body.as_ref()).filter(|_| stands_beside(body)));
+}
+
+/// What is told of content: 5 values.
+fn content_values(values: &mut Values<'_, '_>, row: &TargetRow) {
+    values.whole(row.tag.incarnation.get());
+    values.whole(row.tag.commit.get());
+    values.maybe_text(row.content_type.as_ref().map(ContentType::as_str));
+    values.whole(row.size);
+    values.blob(row.digest.as_bytes());
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<&'static str> {
+    vec![
+        RESOURCE_INSERT,
+        RESOURCE_UPDATE,
+        RESOURCE_AND_DOCUMENT_UPDATE,
+        BODY_STORE,
+        BODY_REMOVE,
+        TARGETS_CLEAR,
+        TARGET_REMOVE,
+        TARGET_STORE,
+    ]
+}

@@ -1,0 +1,186 @@
+//! Operations of a resource: one by its id, or a page from the newest.
+//!
+//! A page follows the chain from row to row. The chain is in the order of recording, the page in that of time,
+//! incarnation and id: operations of one millisecond are put in order together.
+
+use rusqlite::Connection;
+
+use crate::domain::counter::Incarnation;
+use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::resource::ResourceName;
+use crate::domain::time::Timestamp;
+use crate::protocol::rows::OperationRecord;
+
+use super::super::super::read::{OperationFilter, OperationPlace};
+use super::super::fault::Fault;
+use super::super::load::{self, found_resource};
+use super::super::rows::{self, Place, operation_columns};
+use super::super::values::{Values, each, first};
+
+/// A row of the chain with the one before it.
+const LINK: &str = concat!(
+    "SELECT o.previous, ",
+    operation_columns!(),
+    " FROM operations AS o WHERE o.id = ?1 AND o.bucket = ?2 AND o.resource_id = ?3"
+);
+
+/// The newest row of a resource that was recorded in the same millisecond as a row, or that row. Time never goes back,
+/// so these rows stand side by side.
+const NEWEST_OF_ITS_TIME: &str = "SELECT max(id) FILTER (WHERE bucket = ?2 AND resource_id = ?3) FROM operations \
+     WHERE id BETWEEN ?1 AND coalesce((SELECT min(id) FROM \
+       (SELECT id FROM operations WHERE id > ?1 AND created_ms > ?4 ORDER BY id LIMIT 1)), 9223372036854775807)";
+
+/// Through the index of the few that are not plainly applied.
+const NOT_APPLIED: &str = concat!(
+    "SELECT ",
+    operation_columns!(),
+    " FROM operations AS o WHERE o.bucket = ?1 AND o.resource_id = ?2 AND o.state <> 'applied' AND o.state = ?3 \
+     AND (o.created_ms, o.incarnation, o.operation_id) < (?4, ?5, ?6) \
+     ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT ?7"
+);
+
+/// One operation: of the incarnation named, else of the newest one that has it.
+pub(super) fn one(
+    connection: &Connection,
+    resource: &ResourceName,
+    id: &OperationId,
+    incarnation: Option<Incarnation>,
+) -> Result<Option<OperationRecord>, Fault> {
+    let Some((_, place, _)) = found_resource(connection, resource)? else { return Ok(None) };
+    let found = load::operation(connection, resource, &place, id, incarnation)?;
+    Ok(found.map(|(_, record)| record))
+}
+
+/// A page of them.
+pub(super) fn page(connection: &Connection, filter: &OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
+    let Some((_, place, _)) = found_resource(connection, &filter.resource)? else { return Ok(Vec::new()) };
+    match filter.state {
+        None | Some(OperationState::Applied) => {
+            let start = match &filter.after {
+                None => place.newest,
+                Some(after) => start_of(connection, &filter.resource, &place, after)?,
+            };
+            chained(connection, filter, &place, start)
+        }
+        Some(state) => not_applied(connection, filter, &place, state),
+    }
+}
+
+/// Where the chain is entered so that nothing after a place is missed. A place that nobody knows any more is looked
+/// for from the newest on.
+fn start_of(
+    connection: &Connection,
+    resource: &ResourceName,
+    place: &Place,
+    after: &OperationPlace,
+) -> Result<Option<i64>, Fault> {
+    let found = load::operation(connection, resource, place, &after.operation_id, Some(after.incarnation))?;
+    let Some((row, _)) = found.filter(|(_, record)| record.created_at == after.created_at) else {
+        return Ok(place.newest);
+    };
+    let newest = first(
+        connection,
+        NEWEST_OF_ITS_TIME,
+        |values| {
+            values.integer(row);
+            link_values(values, resource, place);
+            values.time(after.created_at);
+        },
+        |columns| columns.maybe_integer(),
+    )?;
+    Ok(newest.flatten())
+}
+
+/// Follows the chain until a page is full and its last millisecond complete.
+fn chained(
+    connection: &Connection,
+    filter: &OperationFilter,
+    place: &Place,
+    start: Option<i64>,
+) -> Result<Vec<OperationRecord>, Fault> {
+    let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let (mut found, mut last): (Vec<OperationRecord>, Option<Timestamp>) = (Vec::new(), None);
+    let mut next = start;
+    while let Some(row) = next {
+        let link = first(
+            connection,
+            LINK,
+            |values| {
+                values.integer(row);
+                link_values(values, &filter.resource, place);
+            },
+            |columns| Ok((columns.maybe_integer()?, rows::operation(filter.resource.clone(), columns)?)),
+        )?;
+        let Some((previous, record)) = link else { break };
+        if found.len() >= limit && last != Some(record.created_at) {
+            break;
+        }
+        last = Some(record.created_at);
+        // A chain only leads back; anything else would lead round in a circle.
+        next = previous.filter(|previous| *previous < row);
+        if is_wanted(&record, filter) {
+            found.push(record);
+        }
+    }
+    found.sort_unstable_by(|one, other| order_of(other).cmp(&order_of(one)));
+    found.truncate(limit);
+    Ok(found)
+}
+
+fn is_wanted(record: &OperationRecord, filter: &OperationFilter) -> bool {
+    filter.state.is_none_or(|state| record.state == state)
+        && filter
+            .after
+            .as_ref()
+            .is_none_or(|after| order_of(record) < (after.created_at, after.incarnation, &after.operation_id))
+}
+
+const fn order_of(record: &OperationRecord) -> (Timestamp, Incarnation, &OperationId) {
+    (record.created_at, record.incarnation, &record.operation_id)
+}
+
+fn not_applied(
+    connection: &Connection,
+    filter: &OperationFilter,
+    place: &Place,
+    state: OperationState,
+) -> Result<Vec<OperationRecord>, Fault> {
+    let mut found = Vec::new();
+    each(
+        connection,
+        NOT_APPLIED,
+        |values| {
+            link_values(values, &filter.resource, place);
+            values.text(state.word());
+            match &filter.after {
+                Some(after) => {
+                    values.time(after.created_at);
+                    values.whole(after.incarnation.get());
+                    values.text(after.operation_id.as_str());
+                }
+                None => {
+                    values.integer(i64::MAX);
+                    values.integer(i64::MAX);
+                    values.text("");
+                }
+            }
+            values.integer(i64::from(filter.limit));
+        },
+        |columns| {
+            found.push(rows::operation(filter.resource.clone(), columns)?);
+            Ok(())
+        },
+    )?;
+    Ok(found)
+}
+
+/// Two values: what keeps a row of another resource out.
+fn link_values(values: &mut Values<'_, '_>, resource: &ResourceName, place: &Place) {
+    values.bucket(resource.bucket());
+    values.integer(place.id);
+}
+
+#[cfg(test)]
+pub(super) fn texts() -> Vec<&'static str> {
+    vec![LINK, NEWEST_OF_ITS_TIME, NOT_APPLIED]
+}
