@@ -33,9 +33,9 @@ pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements that a connection to the embedded database keeps ready: more than there are.
 pub const SQLITE_STATEMENTS_KEPT: usize = 64;
 
-/// Operations whose keys stand in their resource's own row, 16 bytes each. One more, and all of them move to the index,
-/// which dirties a page of it once for so many writes; twice as many would not save much more and widen every row.
-pub const SQLITE_RECENT_OPERATIONS: usize = 16;
+/// Operations whose keys stand in their resource's own row, 16 bytes each whether they are used or not. One more, and all
+/// of them move to the index, which dirties a page of it once for so many writes. Fixed: the schema holds it too.
+pub const SQLITE_RECENT_OPERATIONS: usize = 8;
 
 /// Largest whole-path document that stands in its resource's own row, in bytes: with the longest names the row still
 /// fits into one page.
