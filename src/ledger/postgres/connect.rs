@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr};
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -48,8 +49,20 @@ pub(super) struct Live {
     pub(super) shapes: Shapes,
     /// Begins a transaction.
     pub(super) begin: &'static str,
-    /// Whether also a single read must be a transaction.
+    /// Whether also a single read must be a transaction, and no statement stays prepared.
     pub(super) is_pooled: bool,
+}
+
+impl Live {
+    /// Runs a statement and brings its rows.
+    pub(super) async fn fetch(
+        &mut self,
+        text: impl SqlSafeStr,
+        arguments: PgArguments,
+    ) -> Result<Vec<PgRow>, Fault> {
+        let query = sqlx::query_with(text, arguments).persistent(!self.is_pooled);
+        Ok(query.fetch_all(&mut self.connection).await?)
+    }
 }
 
 /// What a server says of itself.
