@@ -8,6 +8,9 @@ use sqlx::postgres::PgConnectOptions;
 
 use super::open::OpenError;
 
+/// How an address says that no prepared statements are to be kept.
+const NO_STATEMENTS: &str = "statement-cache-capacity=0";
+
 /// Name under which connections appear in `pg_stat_activity`, unless the address gives another one.
 const APPLICATION: &str = "fencegate";
 
@@ -22,6 +25,9 @@ pub(super) struct Host {
     /// For people: without user and password.
     pub(super) name: String,
     pub(super) options: PgConnectOptions,
+    /// A pooler may stand in between, so that two messages outside a transaction reach two servers: the address says
+    /// so by keeping no prepared statements.
+    pub(super) is_pooled: bool,
 }
 
 impl Address {
@@ -42,7 +48,8 @@ impl Address {
             };
             // No float is ever sent or read, and a pooler may refuse the parameter.
             let options = options.extra_float_digits(None).disable_statement_logging();
-            hosts.push(Host { name: name(&options), options });
+            let is_pooled = url.as_ref().contains(NO_STATEMENTS);
+            hosts.push(Host { name: name(&options), options, is_pooled });
         }
         if hosts.is_empty() {
             return Err(OpenError::Address { number: 1 });

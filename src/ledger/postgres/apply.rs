@@ -6,14 +6,15 @@
 //! expect.
 
 use sqlx::postgres::PgArguments;
-use sqlx::{Arguments, AssertSqlSafe, PgConnection, Row};
+use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::protocol::rows::AuditRow;
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::cells;
+use super::connect::Live;
 use super::fault::{self, Fault};
-use super::tuples::{Shape, Shapes, Tuples};
+use super::tuples::{Shape, Tuples};
 
 /// A statement over rows of one shape, which stand in for `{}`.
 struct Part {
@@ -247,22 +248,23 @@ impl Work {
         text
     }
 
-    async fn run(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<(), Fault> {
+    async fn run(&self, live: &mut Live) -> Result<(), Fault> {
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
-            let added = arguments.add(shapes.argument(tuples)?);
+            let added = arguments.add(live.shapes.argument(tuples)?);
             added.map_err(|error| Fault::unreadable(error.to_string()))?;
         }
         let text = Self::text(self.parts.iter().map(|(part, _)| *part));
-        let answer = sqlx::query_with(AssertSqlSafe(text), arguments).fetch_one(connection).await;
-        let row = match answer {
-            Ok(row) => row,
+        let answer = live.fetch(AssertSqlSafe(text), arguments).await;
+        let rows = match answer {
+            Ok(rows) => rows,
             // Of two who use a name for the first time one writes everything; the other one meets its rows.
-            Err(error) if fault::is_duplicate(&error) && self.begins_something() => {
+            Err(Fault::Sql(error)) if fault::is_duplicate(&error) && self.begins_something() => {
                 return Err(Fault::Overtaken { table: "first use" });
             }
-            Err(error) => return Err(error.into()),
+            Err(fault) => return Err(fault),
         };
+        let row = rows.first().ok_or_else(|| Fault::unreadable("a statement without its counts"))?;
         for (index, (part, tuples)) in self.parts.iter().enumerate() {
             let found: i64 = row.try_get(index)?;
             part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
@@ -285,13 +287,9 @@ impl Part {
 }
 
 /// Writes a batch. A transaction is open; the caller commits it.
-pub(super) async fn write(
-    connection: &mut PgConnection,
-    shapes: &Shapes,
-    work: &[Work],
-) -> Result<(), Fault> {
+pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<(), Fault> {
     for one in work {
-        one.run(connection, shapes).await?;
+        one.run(live).await?;
     }
     Ok(())
 }

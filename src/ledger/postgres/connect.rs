@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr};
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -48,6 +49,20 @@ pub(super) struct Live {
     pub(super) shapes: Shapes,
     /// Begins a transaction.
     pub(super) begin: &'static str,
+    /// Whether also a single read must be a transaction, and no statement stays prepared.
+    pub(super) is_pooled: bool,
+}
+
+impl Live {
+    /// Runs a statement and brings its rows.
+    pub(super) async fn fetch(
+        &mut self,
+        text: impl SqlSafeStr,
+        arguments: PgArguments,
+    ) -> Result<Vec<PgRow>, Fault> {
+        let query = sqlx::query_with(text, arguments).persistent(!self.is_pooled);
+        Ok(query.fetch_all(&mut self.connection).await?)
+    }
 }
 
 /// What a server says of itself.
@@ -70,6 +85,13 @@ const SERVER: &str = "SELECT ROW(\
      CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE \
        ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint END, \
      CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END)";
+
+/// Begins a transaction that only looks: behind a pooler each message outside a transaction may reach another server, and
+/// a statement takes two of them.
+pub(super) const LOOK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// Ends it.
+pub(super) const LOOKED: &str = "COMMIT";
 
 /// All of it ends with the transaction, so that a pooler in between may give the server to somebody else afterwards.
 ///
@@ -114,11 +136,11 @@ impl Shared {
                 "too many connections were set aside and wait for the server still".to_owned(),
             ));
         }
-        let (mut connection, server, _) = primary(&self.address, &self.first).await?;
+        let (mut connection, server, host) = primary(&self.address, &self.first).await?;
         match self.recognise(&mut connection, &server).await {
             Ok(shapes) => {
-                let begin = server.begin();
-                Ok(Live { connection, shapes, begin })
+                let is_pooled = self.address.hosts().get(host).is_some_and(|host| host.is_pooled);
+                Ok(Live { connection, shapes, begin: server.begin(), is_pooled })
             }
             Err(fault) => {
                 close(connection).await;
@@ -129,12 +151,15 @@ impl Shared {
 
     async fn recognise(&self, connection: &mut PgConnection, server: &Server) -> Result<Shapes, Fault> {
         server.fit().map_err(Fault::Unusable)?;
+        connection.execute(LOOK).await?;
         let found = database_id(connection).await?;
         if found != Some(self.id) {
             return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
         }
         self.go_on_from(server.seen)?;
-        Shapes::ask(connection).await
+        let shapes = Shapes::ask(connection).await?;
+        connection.execute(LOOKED).await?;
+        Ok(shapes)
     }
 
     /// A server must be where it was, or further.
@@ -227,7 +252,9 @@ async fn reach(host: &Host) -> Result<(PgConnection, Server), Fault> {
 }
 
 async fn ask(connection: &mut PgConnection) -> Result<Server, Fault> {
-    let row = sqlx::query(SERVER).persistent(false).fetch_one(connection).await?;
+    connection.execute(LOOK).await?;
+    let row = sqlx::query(SERVER).persistent(false).fetch_one(&mut *connection).await?;
+    connection.execute(LOOKED).await?;
     let mut fields = Fields::required(&row, 0)?;
     Ok(Server {
         version: fields.signed()?,

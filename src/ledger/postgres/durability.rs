@@ -32,7 +32,7 @@ pub(super) struct Settings {
 
 /// The settings in force, in one sentence.
 pub(super) async fn durability(connection: &mut PgConnection) -> Result<String, Fault> {
-    let row = sqlx::query(SETTINGS).fetch_one(connection).await?;
+    let row = sqlx::query(SETTINGS).persistent(false).fetch_one(connection).await?;
     let mut fields = Fields::required(&row, 0)?;
     let settings = Settings {
         synchronous_commit: fields.text()?.to_owned(),

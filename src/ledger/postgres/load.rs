@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::{Arguments, AssertSqlSafe, PgConnection, Row};
+use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::operation::OperationId;
@@ -21,13 +21,14 @@ use crate::protocol::rows::EraRow;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::engine::Loaded;
+use super::connect::Live;
 use super::fault::Fault;
 use super::fields::Fields;
 use super::rows::{
     self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
 };
 use super::time::Time;
-use super::tuples::{Shape, Shapes, Tuples};
+use super::tuples::{Shape, Tuples};
 
 /// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, `$2` their names.
 macro_rules! hold_namespaces {
@@ -131,8 +132,7 @@ const TARGETS: &str = concat!(
 
 /// Where a load runs.
 pub(super) struct Place<'c> {
-    pub(super) connection: &'c mut PgConnection,
-    pub(super) shapes: &'c Shapes,
+    pub(super) live: &'c mut Live,
     /// The copy of each namespace that this engine holds: its own, so that two engines of one process do not meet.
     pub(super) copy: Bucket,
     pub(super) time: &'c Time,
@@ -141,9 +141,9 @@ pub(super) struct Place<'c> {
 /// Holds the rows of a batch and loads everything that is wanted and exists. A transaction has just begun.
 pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded, Fault> {
     let mut snapshot = Snapshot::default();
-    let held = hold(place.connection, place.shapes, place.copy, wanted, &mut snapshot).await?;
+    let held = hold(place.live, place.copy, wanted, &mut snapshot).await?;
     let keys = Keys::of(wanted, &snapshot);
-    let rows = keys.ask(place.connection, place.shapes).await?;
+    let rows = keys.ask(place.live).await?;
     let mut now = None;
     for row in &rows {
         let kind: i16 = row.try_get(0)?;
@@ -175,8 +175,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded
 
 /// The first statement. Gives the resources that exist and are held.
 async fn hold(
-    connection: &mut PgConnection,
-    shapes: &Shapes,
+    live: &mut Live,
     copy: Bucket,
     wanted: &Wanted,
     snapshot: &mut Snapshot,
@@ -197,15 +196,15 @@ async fn hold(
     let mut arguments = PgArguments::default();
     add(&mut arguments, i16::from(copy.0))?;
     add(&mut arguments, names)?;
-    add(&mut arguments, shapes.argument(&keys)?)?;
+    add(&mut arguments, live.shapes.argument(&keys)?)?;
     let text = if wanted.leases.is_empty() {
         HOLD
     } else {
-        add(&mut arguments, shapes.argument(&hashed(&wanted.leases))?)?;
+        add(&mut arguments, live.shapes.argument(&hashed(&wanted.leases))?)?;
         HOLD_BY_LEASE
     };
     let mut held = BTreeSet::new();
-    for row in &sqlx::query_with(text, arguments).fetch_all(connection).await? {
+    for row in &live.fetch(text, arguments).await? {
         let (kind, ordinal): (i16, Option<i32>) = (row.try_get(0)?, row.try_get(1)?);
         let mut fields = Fields::required(row, 2)?;
         if kind == 0 {
@@ -277,14 +276,14 @@ impl Keys {
         }
     }
 
-    async fn ask(&self, connection: &mut PgConnection, shapes: &Shapes) -> Result<Vec<PgRow>, Fault> {
+    async fn ask(&self, live: &mut Live) -> Result<Vec<PgRow>, Fault> {
         let mut text = CLOCK.to_owned();
         let mut arguments = PgArguments::default();
         let mut look_up = |text_of_one: &str, keys: &Tuples| {
             if keys.is_empty() {
                 return Ok(());
             }
-            add(&mut arguments, shapes.argument(keys)?)?;
+            add(&mut arguments, live.shapes.argument(keys)?)?;
             text.push_str(&text_of_one.replacen("{}", &format!("${}", arguments.len()), 1));
             Ok::<(), Fault>(())
         };
@@ -295,7 +294,7 @@ impl Keys {
         look_up(OPERATIONS_OF_ERAS, &positions)?;
         look_up(OPERATIONS, &self.operation_keys())?;
         look_up(TARGETS, &self.target_keys())?;
-        Ok(sqlx::query_with(AssertSqlSafe(text), arguments).fetch_all(connection).await?)
+        live.fetch(AssertSqlSafe(text), arguments).await
     }
 
     fn positions(&self) -> Tuples {

@@ -185,7 +185,7 @@ impl Database {
     /// [`OpenError`] when its settings cannot be read.
     pub async fn start(self) -> Result<(Vec<PostgresEngine>, PostgresReader, Identity), OpenError> {
         let Self { address, mut connection, server, host, id, time, connections } = self;
-        let kept = durability(&mut connection).await;
+        let kept = kept(&mut connection).await;
         connect::close(connection).await;
         let kept = kept.map_err(|fault| OpenError::database(&address, fault))?;
         let shared = Arc::new(Shared::new(address, time, id, server.seen(), host));
@@ -211,24 +211,34 @@ impl Database {
     }
 }
 
+/// How an acknowledged write is kept, as found at the start.
+async fn kept(connection: &mut PgConnection) -> Result<String, Fault> {
+    connection.execute(connect::LOOK).await?;
+    let kept = durability(connection).await?;
+    connection.execute(connect::LOOKED).await?;
+    Ok(kept)
+}
+
 fn first_copy() -> u8 {
     std::process::id().to_le_bytes().first().copied().unwrap_or_default()
 }
 
 /// Gives a database that has no id one, and reads it.
 async fn identify(connection: &mut PgConnection, server: &Server, new_id: Uuid) -> Result<Uuid, Fault> {
-    if let Some(id) = connect::database_id(connection).await? {
+    connection.execute(server.begin()).await?;
+    let known = connect::database_id(connection).await?;
+    if let Some(id) = known {
+        connection.execute("ROLLBACK").await?;
         return Ok(id);
     }
-    connection.execute(server.begin()).await?;
     sqlx::query("INSERT INTO ledger (one, database_id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING")
         .bind(new_id)
         .persistent(false)
         .execute(&mut *connection)
         .await?;
-    connection.execute("COMMIT").await?;
     // Somebody else may have been first.
     let id = connect::database_id(connection).await?;
+    connection.execute("COMMIT").await?;
     id.ok_or_else(|| Fault::unreadable("the database has no id"))
 }
 
@@ -244,14 +254,22 @@ async fn record(connection: &mut PgConnection, begin: &'static str, key: Recorde
         .persistent(false)
         .execute(&mut *connection)
         .await?;
+    let recorded = keys_in_transaction(connection).await?;
     connection.execute("COMMIT").await?;
-    if keys(connection).await?.contains(&key) {
+    if recorded.contains(&key) {
         return Ok(());
     }
     Err(Fault::unreadable(format!("another seal key is recorded under the id {}", key.id)))
 }
 
 async fn keys(connection: &mut PgConnection) -> Result<Vec<RecordedKey>, Fault> {
+    connection.execute(connect::LOOK).await?;
+    let keys = keys_in_transaction(connection).await?;
+    connection.execute(connect::LOOKED).await?;
+    Ok(keys)
+}
+
+async fn keys_in_transaction(connection: &mut PgConnection) -> Result<Vec<RecordedKey>, Fault> {
     let text = "SELECT ROW(key_id, fingerprint) FROM seal_keys ORDER BY recorded_ms, key_id";
     let rows = sqlx::query(text).persistent(false).fetch_all(connection).await?;
     rows.iter()

@@ -150,6 +150,7 @@ async fn document(live: &mut Live, address: &Address, with_body: bool) -> Result
         .bind(namespace.as_str())
         .bind(address.resource.as_str())
         .bind(target_text(address.target.as_ref()))
+        .persistent(!live.is_pooled)
         .fetch_one(&mut live.connection)
         .await?;
     let target = Fields::of(&row, 2)?.map(|mut fields| rows::target(&mut fields)).transpose()?;
@@ -173,7 +174,7 @@ async fn operation(
     if let Some(incarnation) = incarnation {
         query = query.bind(signed(incarnation.get())?);
     }
-    let row = query.fetch_optional(&mut live.connection).await?;
+    let row = query.persistent(!live.is_pooled).fetch_optional(&mut live.connection).await?;
     row.map(|row| rows::operation(resource.clone(), &mut Fields::required(&row, 0)?)).transpose()
 }
 
@@ -195,6 +196,7 @@ async fn operations(live: &mut Live, filter: &OperationFilter) -> Result<Vec<Ope
         .bind(operation_id)
         .bind(i64::from(filter.limit))
         .bind(filter.state.map(OperationState::word))
+        .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
         .await?;
     let read = |row| rows::operation(filter.resource.clone(), &mut Fields::required(row, 0)?);
@@ -210,6 +212,7 @@ async fn lease(
     let row = sqlx::query(LEASE)
         .bind(i16::from(bucket.0))
         .bind(acquisition.as_bytes().as_slice())
+        .persistent(!live.is_pooled)
         .fetch_optional(&mut live.connection)
         .await?;
     let Some(row) = row else { return Ok(None) };
@@ -222,7 +225,7 @@ async fn lease(
 }
 
 async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
-    let rows = sqlx::query(NAMESPACES).fetch_all(&mut live.connection).await?;
+    let rows = sqlx::query(NAMESPACES).persistent(!live.is_pooled).fetch_all(&mut live.connection).await?;
     rows.iter()
         .map(|row| {
             let mut fields = Fields::required(row, 0)?;
@@ -233,7 +236,7 @@ async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
 }
 
 async fn ledger_seq(live: &mut Live) -> Result<LedgerSeq, Fault> {
-    let row = sqlx::query(LEDGER_SEQ).fetch_one(&mut live.connection).await?;
+    let row = sqlx::query(LEDGER_SEQ).persistent(!live.is_pooled).fetch_one(&mut live.connection).await?;
     Fields::required(&row, 0)?.counter(LedgerSeq::new)
 }
 

@@ -155,6 +155,13 @@ async fn look(address: &Address, connection: &mut PgConnection) -> Result<Found,
 }
 
 async fn read(connection: &mut PgConnection) -> Result<Found, Fault> {
+    connection.execute(connect::LOOK).await?;
+    let found = read_in_transaction(connection).await?;
+    connection.execute(connect::LOOKED).await?;
+    Ok(found)
+}
+
+async fn read_in_transaction(connection: &mut PgConnection) -> Result<Found, Fault> {
     let row = sqlx::query(FOUND).persistent(false).fetch_one(&mut *connection).await?;
     let (recorded, tables): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     let mut applied = BTreeMap::new();

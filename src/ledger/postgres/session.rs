@@ -96,12 +96,7 @@ impl Session {
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, Fault> {
         self.begin().await?;
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
-        let place = Place {
-            connection: &mut live.connection,
-            shapes: &live.shapes,
-            copy: self.copy,
-            time: &self.shared.time,
-        };
+        let place = Place { live, copy: self.copy, time: &self.shared.time };
         let loaded = load::snapshot(place, wanted).await;
         self.look_after(loaded).await
     }
@@ -110,7 +105,7 @@ impl Session {
         let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
             return Err(Fault::Unusable("there is no transaction to write in".to_owned()));
         };
-        let written = apply::write(&mut live.connection, &live.shapes, work).await;
+        let written = apply::write(live, work).await;
         self.look_after(written).await
     }
 

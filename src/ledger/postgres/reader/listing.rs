@@ -63,6 +63,7 @@ pub(super) async fn resource(
     let rows = sqlx::query(RESOURCE)
         .bind(bucket_of(resource))
         .bind(resource.as_str())
+        .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
         .await?;
     Ok(collect(shared, &rows)?.pop())
@@ -84,6 +85,7 @@ pub(super) async fn resources(
         .bind(range.before.unwrap_or_else(above_every_name))
         .bind(i64::from(filter.limit))
         .bind(filter.life.map(Life::word))
+        .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
         .await?;
     collect(shared, &rows)

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sqlx::Executor;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::limits::POSTGRES_READ_PATIENCE;
@@ -55,7 +56,7 @@ impl Pool {
 
     async fn serve<T, W: Work<T>>(&self, work: W, place: OwnedSemaphorePermit) -> Result<T, Fault> {
         if let Some(mut live) = self.take() {
-            match work(&mut live).await {
+            match read(&work, &mut live).await {
                 Ok(answer) => {
                     self.put_back(live);
                     return Ok(answer);
@@ -69,7 +70,7 @@ impl Pool {
             }
         }
         let mut live = self.shared.connect().await?;
-        let answer = work(&mut live).await;
+        let answer = read(&work, &mut live).await;
         match &answer {
             Ok(_) => self.put_back(live),
             Err(_) => connect::close(live.connection).await,
@@ -85,4 +86,15 @@ impl Pool {
     fn put_back(&self, live: Live) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(live);
     }
+}
+
+/// One statement is one view; behind a pooler it must be a transaction to reach one server as a whole.
+async fn read<T, W: Work<T>>(work: &W, live: &mut Live) -> Result<T, Fault> {
+    if !live.is_pooled {
+        return work(live).await;
+    }
+    live.connection.execute(connect::LOOK).await?;
+    let answer = work(live).await?;
+    live.connection.execute(connect::LOOKED).await?;
+    Ok(answer)
 }
