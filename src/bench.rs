@@ -162,6 +162,7 @@ impl Bench<'_> {
             templates: &self.templates,
             results: &mut self.results,
             tell: self.tell,
+            flush,
         };
         rounds.run(&ways, self.server.as_mut()).await?;
         if self.plan.count_flushes && self.plan.stores != Stores::Postgres {
@@ -198,16 +199,13 @@ impl Bench<'_> {
         let home = self.folder.fresh("gateway-postgres")?;
         let database = server.empty("gateway").await?;
         let url = server.address(&database).to_string();
-        match templates::refusal(&home, &url).await? {
-            Some(why) => {
-                self.conditions.left_out.push(format!("the gateway on PostgreSQL: {why}"));
-            }
-            None => {
-                templates::fill_gateway(self.plan, &home, &url).await?;
-                self.templates.gateway_postgres = Some(OnPostgres { home, database });
-                ways.push(Way::GatewayPostgres);
-            }
+        if let Some(why) = templates::refusal(&home, &url).await? {
+            self.conditions.left_out.push(format!("the gateway on PostgreSQL: {why}"));
+            return Ok(ways);
         }
+        templates::fill_gateway(self.plan, &home, &url).await?;
+        self.templates.gateway_postgres = Some(OnPostgres { home, database });
+        ways.push(Way::GatewayPostgres);
         Ok(ways)
     }
 }

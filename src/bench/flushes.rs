@@ -28,6 +28,12 @@ pub(super) const SUSPICIOUS: Duration = Duration::from_micros(20);
 /// Flushes of the probe.
 const PROBES: u32 = 200;
 
+/// Looks at a disk that is busy with the copies of the last way, before the next one is measured all the same.
+const LOOKS: u32 = 5;
+
+/// A disk is calm again when a flush takes at most so many times what it took at first.
+const CALM: u32 = 2;
+
 /// What a small record needs.
 const RECORD_BYTES: usize = 420;
 
@@ -43,6 +49,17 @@ pub(super) fn probe(folder: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Dur
     }
     fs::remove_file(&path).context("cannot remove a file")?;
     Ok(times.quantile(500))
+}
+
+/// Waits for a short while until a flush takes about as long as at the beginning of the run.
+pub(super) async fn calm(folder: &Path, clock: &Arc<dyn Clock>, first: Duration) -> anyhow::Result<()> {
+    for _ in 0..LOOKS {
+        if probe(folder, clock)? <= first.saturating_mul(CALM) {
+            return Ok(());
+        }
+        tokio::time::sleep(BENCH_PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Connections of the shared count.

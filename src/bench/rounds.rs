@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::cells::{Key, Kind, Results, Sample, Way, float};
+use super::flushes;
 use super::gates::{IDLE_MB, LOADED_MB};
 use super::load::Load;
 use super::pgbench::{BATCH, BATCH_ROWS, CTE, NAIVE, Pgbench};
@@ -38,6 +39,8 @@ pub(super) struct Rounds<'a> {
     pub(super) templates: &'a Templates,
     pub(super) results: &'a mut Results,
     pub(super) tell: &'a dyn Fn(&str),
+    /// How long a flush took when the run began.
+    pub(super) flush: Duration,
 }
 
 /// What the raw database says of itself.
@@ -59,6 +62,7 @@ impl Rounds<'_> {
             let turn = usize::try_from(round).unwrap_or_default().checked_rem(order.len());
             order.rotate_left(turn.unwrap_or_default());
             for way in order {
+                flushes::calm(self.folder.path(), self.clock, self.flush).await?;
                 self.way(way, round, server.as_deref_mut())
                     .await
                     .with_context(|| format!("round {round}, {}", way.word()))?;
@@ -87,8 +91,7 @@ impl Rounds<'_> {
                 let server = server.context("no server")?;
                 let database = server.copy(&self.templates.by_hand_postgres, "cell").await?;
                 let url = server.address(&database).to_string();
-                self.opponent(way, round, ("postgres", url)).await?;
-                server.remove(&database).await
+                self.opponent(way, round, ("postgres", url)).await
             }
             Way::GatewayPostgres => {
                 let server = server.context("no server")?;
@@ -96,8 +99,7 @@ impl Rounds<'_> {
                 let home = self.folder.copy(&from.home, "cell")?;
                 let database = server.copy(&from.database, "cell").await?;
                 let url = server.address(&database).to_string();
-                self.gateway(way, round, &home, &url).await?;
-                server.remove(&database).await
+                self.gateway(way, round, &home, &url).await
             }
         }
     }
@@ -208,7 +210,13 @@ impl Rounds<'_> {
         let (script, cells): (&str, &[(Kind, u64)]) = match way {
             Way::PgbenchCte => (CTE, &PGBENCH_CELLS),
             Way::PgbenchBatch => (BATCH, &[(Kind::Batch, 2)]),
-            _ => (NAIVE, &PGBENCH_CELLS),
+            Way::PgbenchNaive
+            | Way::Hello
+            | Way::GatewaySqlite
+            | Way::PoolSqlite
+            | Way::RawSqlite
+            | Way::PoolPostgres
+            | Way::GatewayPostgres => (NAIVE, &PGBENCH_CELLS),
         };
         for (kind, clients) in cells {
             let load_average = usage::load_average();
@@ -219,7 +227,7 @@ impl Rounds<'_> {
             let sample = run.run(&folder).await?;
             self.keep(Key::new(way, *kind, *clients), Sample { round, load_average, ..sample });
         }
-        server.remove(&database).await
+        Ok(())
     }
 
     fn keep(&mut self, key: Key, sample: Sample) {

@@ -43,19 +43,18 @@ impl Postgres {
     /// The given server, or one of our own. `Err`: there is none, and why.
     pub(super) async fn find(given: Option<&str>, folder: &Folder, prefix: &str) -> anyhow::Result<Self> {
         let programs = cluster::programs();
-        let (cluster, url) = match given {
-            Some(url) => (None, Url::parse(url).context("--postgres is no address")?),
-            None => {
-                let place = programs.as_deref().with_context(|| {
-                    format!(
-                        "no server was given with --postgres, and no programs of PostgreSQL are in PATH, in \
-                         /usr/lib/postgresql or in {PROGRAMS_VARIABLE}"
-                    )
-                })?;
-                let cluster = Cluster::start(place, folder).await?;
-                let url = Url::parse(&format!("postgres://fencegate@{}/postgres", cluster.address))?;
-                (Some(cluster), url)
-            }
+        let (cluster, url) = if let Some(url) = given {
+            (None, Url::parse(url).context("--postgres is no address")?)
+        } else {
+            let place = programs.as_deref().with_context(|| {
+                format!(
+                    "no server was given with --postgres, and no programs of PostgreSQL are in PATH, in \
+                     /usr/lib/postgresql or in {PROGRAMS_VARIABLE}"
+                )
+            })?;
+            let cluster = Cluster::start(place, folder).await?;
+            let url = Url::parse(&format!("postgres://fencegate@{}/postgres", cluster.address))?;
+            (Some(cluster), url)
         };
         let postgres = Self { cluster, url, programs, prefix: prefix.to_owned(), made: Vec::new() };
         let waiting = async {
@@ -118,19 +117,12 @@ impl Postgres {
         self.make(name, &format!("TEMPLATE {from} {how}")).await
     }
 
+    /// None is removed before the end, for the reason that no folder is.
     async fn make(&mut self, name: &str, how: &str) -> anyhow::Result<String> {
-        let name = format!("{}_{name}", self.prefix);
-        self.execute("", &format!("DROP DATABASE IF EXISTS {name}")).await?;
+        let name = format!("{}_{name}_{}", self.prefix, self.made.len());
         self.made.push(name.clone());
         self.execute("", &format!("CREATE DATABASE {name} {how}")).await?;
         Ok(name)
-    }
-
-    /// Removes a database.
-    pub(super) async fn remove(&mut self, name: &str) -> anyhow::Result<()> {
-        self.execute("", &format!("DROP DATABASE IF EXISTS {name}")).await?;
-        self.made.retain(|made| made != name);
-        Ok(())
     }
 
     /// A database with the tables of the hand-written transactions and their documents.

@@ -2,6 +2,7 @@
 //!
 //! Every process is ended by its id. Those that listen here are killed at the latest when their owner is dropped.
 
+use std::cell::Cell;
 use std::fs::{self, DirBuilder};
 use std::io::{PipeReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -20,7 +21,10 @@ use super::usage::{self, Usage};
 use crate::limits::{BENCH_LOG_BYTES, BENCH_PAUSE, BENCH_STEP_TIMEOUT};
 
 /// A folder of its own; it goes with its owner.
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    made: Cell<u32>,
+}
 
 impl Folder {
     /// Makes it. Others may walk through it, because the database server of a run by root is another user; each
@@ -31,20 +35,19 @@ impl Folder {
             .mode(0o711)
             .create(&path)
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Self(path))
+        Ok(Self { path, made: Cell::new(0) })
     }
 
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
-    /// An empty folder in it.
+    /// An empty folder in it. None is removed before the end: on a disk that is told of every block that becomes free,
+    /// the flushes of the next cell would wait for that.
     pub(super) fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let path = self.0.join(name);
-        if path.exists() {
-            fs::remove_dir_all(&path).with_context(|| format!("cannot empty {}", path.display()))?;
-        }
+        self.made.set(self.made.get().saturating_add(1));
+        let path = self.path.join(format!("{name}-{}", self.made.get()));
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
@@ -71,7 +74,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // A folder that cannot be removed is only in the way.
-        fs::remove_dir_all(&self.0).unwrap_or_default();
+        fs::remove_dir_all(&self.path).unwrap_or_default();
     }
 }
 
