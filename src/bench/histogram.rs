@@ -121,7 +121,6 @@ mod tests {
             let found = histogram.quantile(permille).as_secs_f64() * 1_000.0;
             assert!((found - ms).abs() < ms * 0.02, "{permille}: {found}");
         }
-        assert_eq!(histogram.quantile(1_000), Duration::from_secs(1));
     }
 
     #[test]

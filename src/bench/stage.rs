@@ -30,6 +30,8 @@ impl Folder {
     /// Makes it. Others may walk through it, because the database server of a run by root is another user; each
     /// folder in it says who may look.
     pub(super) fn make(parent: &Path, name: &str) -> anyhow::Result<Self> {
+        // The programs are started in folders of their own, where a relative path would lead elsewhere.
+        let parent = fs::canonicalize(parent).with_context(|| format!("there is no {}", parent.display()))?;
         let path = parent.join(format!("fencegate-bench-{name}"));
         DirBuilder::new()
             .mode(0o711)
