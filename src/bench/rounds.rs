@@ -175,7 +175,10 @@ impl Rounds<'_> {
         let after = server.usage();
         let seen = running.seen().await?;
         let sample = Sample::of(&seen, workload.members(), self.plan.measured, before.zip(after));
-        self.keep(key, Sample { round, load_average, ..sample });
+        // What a server said is only of interest where a cell failed; what it said before is of other cells.
+        let said = server.said();
+        let fault = sample.fault.clone().map(|fault| format!("{fault}; the server said: {said}"));
+        self.keep(key, Sample { round, load_average, fault, ..sample });
         Ok(())
     }
 
