@@ -51,24 +51,26 @@ struct RawDone {
 }
 
 impl Rounds<'_> {
-    /// Runs all of them.
-    pub(super) async fn run(
-        &mut self,
-        ways: &[Way],
-        mut server: Option<&mut Postgres>,
-    ) -> anyhow::Result<()> {
+    /// Runs all of them, and gives what failed: one way that cannot be measured does not take the others with it.
+    pub(super) async fn run(&mut self, ways: &[Way], mut server: Option<&mut Postgres>) -> Vec<String> {
+        let mut failed = Vec::new();
         for round in 0..self.plan.rounds {
             let mut order = ways.to_vec();
             let turn = usize::try_from(round).unwrap_or_default().checked_rem(order.len());
             order.rotate_left(turn.unwrap_or_default());
             for way in order {
-                flushes::calm(self.folder.path(), self.clock, self.flush).await?;
-                self.way(way, round, server.as_deref_mut())
-                    .await
-                    .with_context(|| format!("round {round}, {}", way.word()))?;
+                let measured = async {
+                    flushes::calm(self.folder.path(), self.clock, self.flush).await?;
+                    self.way(way, round, server.as_deref_mut()).await
+                };
+                if let Err(why) = measured.await {
+                    let why = format!("round {round}, {}: {why:#}", way.word());
+                    (self.tell)(&why);
+                    failed.push(why);
+                }
             }
         }
-        Ok(())
+        failed
     }
 
     async fn way(&mut self, way: Way, round: u32, server: Option<&mut Postgres>) -> anyhow::Result<()> {
@@ -158,11 +160,26 @@ impl Rounds<'_> {
         workload: Workload,
         rate: Option<f64>,
     ) -> anyhow::Result<()> {
+        let sample = self.measure(server, workload, key.at, rate).await?;
+        self.keep(key, Sample { round, ..sample });
+        Ok(())
+    }
+
+    /// One load on a server.
+    pub(super) async fn measure(
+        &self,
+        server: &Server,
+        workload: Workload,
+        connections: u64,
+        rate: Option<f64>,
+    ) -> anyhow::Result<Sample> {
         let load_average = usage::load_average();
+        // What a server said before is of other cells.
+        server.said();
         let load = Load {
             address: server.address,
             workload,
-            connections: key.at,
+            connections,
             rate,
             warm_up: self.plan.warm_up,
             measured: self.plan.measured,
@@ -175,11 +192,8 @@ impl Rounds<'_> {
         let after = server.usage();
         let seen = running.seen().await?;
         let sample = Sample::of(&seen, workload.members(), self.plan.measured, before.zip(after));
-        // What a server said is only of interest where a cell failed; what it said before is of other cells.
-        let said = server.said();
-        let fault = sample.fault.clone().map(|fault| format!("{fault}; the server said: {said}"));
-        self.keep(key, Sample { round, load_average, fault, ..sample });
-        Ok(())
+        let fault = sample.fault.clone().map(|fault| format!("{fault}; the server said: {}", server.said()));
+        Ok(Sample { load_average, fault, ..sample })
     }
 
     async fn sleep_until(&self, instant: Duration) {

@@ -150,6 +150,27 @@ impl Postgres {
         value.with_context(|| format!("the server does not answer {sql}"))
     }
 
+    /// How often the server has flushed its log so far.
+    pub(super) async fn flushes(&self) -> anyhow::Result<u64> {
+        let version: i32 = self.asked("SELECT current_setting('server_version_num')::int").await?;
+        let sql = if version >= 180_000 {
+            "SELECT coalesce(sum(fsyncs), 0)::bigint FROM pg_stat_io WHERE object = 'wal'"
+        } else {
+            "SELECT wal_sync FROM pg_stat_wal"
+        };
+        let flushes: i64 = self.asked(sql).await?;
+        Ok(u64::try_from(flushes).unwrap_or_default())
+    }
+
+    /// How many bytes a database has.
+    pub(super) async fn size(&self, database: &str) -> anyhow::Result<u64> {
+        let mut connection = PgConnection::connect(self.url.as_str()).await.context("cannot connect")?;
+        let asked = sqlx::query_scalar("SELECT pg_database_size($1::text::name)").bind(database);
+        let bytes: Result<i64, _> = asked.fetch_one(&mut connection).await;
+        connection.close().await.context("cannot close a connection")?;
+        Ok(u64::try_from(bytes.context("cannot ask for the size")?).unwrap_or_default())
+    }
+
     /// Runs statements in a database; without a name, in the one that the address names.
     pub(super) async fn execute(&self, database: &str, sql: &str) -> anyhow::Result<()> {
         let url = if database.is_empty() { self.url.clone() } else { self.address(database) };
