@@ -33,9 +33,9 @@ pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements that a connection to the embedded database keeps ready: more than there are.
 pub const SQLITE_STATEMENTS_KEPT: usize = 64;
 
-/// Operations whose keys stand in their resource's own row, 16 bytes each. One more, and all of them move to the index,
-/// which dirties a page of it once for so many writes; twice as many would not save much more and widen every row.
-pub const SQLITE_RECENT_OPERATIONS: usize = 16;
+/// Operations whose keys stand in their resource's own row, 16 bytes each whether they are used or not. One more, and all
+/// of them move to the index, which dirties a page of it once for so many writes. Fixed: the schema holds it too.
+pub const SQLITE_RECENT_OPERATIONS: usize = 8;
 
 /// Largest whole-path document that stands in its resource's own row, in bytes: with the longest names the row still
 /// fits into one page.
@@ -239,6 +239,10 @@ pub const POSTGRES_COMMITTERS: u32 = 2;
 /// How long a batch may take on PostgreSQL, from its beginning to the answer to its COMMIT. After that its callers are
 /// told that the database is not available, or that the outcome is not known.
 pub const POSTGRES_PATIENCE: Duration = Duration::from_secs(6);
+
+/// How often the fate of a transaction that was not answered is asked for, a tenth of a second apart, before a batch is
+/// told that the database is not available: together less than [`POSTGRES_PATIENCE`].
+pub const POSTGRES_FATE_LOOKS: u32 = 30;
 
 /// How long a statement waits for a row that somebody else holds, in milliseconds: longer than a stopped gateway can
 /// hold one, and short enough that the batch can still be committed in its time.

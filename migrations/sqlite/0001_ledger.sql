@@ -11,7 +11,7 @@
 --
 -- A position is two integers, `..._epoch` and `..._token`; a time is milliseconds since 1970 (`..._ms`). The words that
 -- a CHECK lists are all those of the protocol, also those that only later versions write: SQLite cannot change a CHECK
--- without copying the table.
+-- without copying the table. They are compared one by one, since a longer IN is a table in memory for each row written.
 
 -- "FENC": how the file says that it is a ledger of fencegate and nobody else's.
 PRAGMA application_id = 0x46454E43;
@@ -50,8 +50,9 @@ CREATE TABLE namespaces (
 -- document, so that one page serves a write. A document's bytes stand here while they are few, else in `bodies`.
 --
 -- `newest_operation` begins the chain of the resource's operations (`operations.previous`). `recent` holds the keys of
--- the newest of them, 16 bytes each: the hash of the operation id and the row's id, both big-endian, oldest first. When
--- they have become too many all of them move to `operation_keys` together, and `indexed` says that some are there.
+-- the newest of them, 16 bytes each: the hash of the operation id and the row's id, both big-endian, oldest first, then
+-- zeros: a row that keeps its length never splits its page. When they have become too many all of them move to
+-- `operation_keys` together, and `indexed` says that some are there.
 CREATE TABLE resources (
     bucket           INTEGER NOT NULL CHECK (bucket BETWEEN 0 AND 255),
     id               INTEGER PRIMARY KEY,
@@ -59,7 +60,9 @@ CREATE TABLE resources (
     incarnation      INTEGER NOT NULL CHECK (incarnation >= 1),
     born_epoch       INTEGER NOT NULL CHECK (born_epoch >= 0),
     born_token       INTEGER NOT NULL CHECK (born_token >= 0),
-    life             TEXT    NOT NULL CHECK (life IN ('active', 'deleted', 'cancelled', 'quarantined')),
+    life             TEXT    NOT NULL CHECK (
+        life = 'active' OR life = 'deleted' OR life = 'cancelled' OR life = 'quarantined'
+    ),
     issued_epoch     INTEGER NOT NULL CHECK (issued_epoch >= 0),
     issued_token     INTEGER NOT NULL CHECK (issued_token >= 0),
     floor_epoch      INTEGER NOT NULL CHECK (floor_epoch >= 0),
@@ -78,7 +81,7 @@ CREATE TABLE resources (
     changed_ms       INTEGER NOT NULL,
     newest_operation INTEGER,
     indexed          INTEGER NOT NULL CHECK (indexed IN (0, 1)),
-    recent           BLOB    NOT NULL CHECK (length(recent) % 16 = 0),
+    recent           BLOB    NOT NULL CHECK (length(recent) = 128),
     doc_incarnation  INTEGER,
     doc_commit       INTEGER,
     doc_type         TEXT,
@@ -153,9 +156,10 @@ CREATE TABLE operations (
     position_token   INTEGER NOT NULL CHECK (position_token >= 1),
     sequence         INTEGER,
     acquisition      BLOB CHECK (length(acquisition) = 16),
-    state            TEXT    NOT NULL CHECK (state IN (
-        'intent', 'applied', 'refused', 'uncertain', 'resolved_applied', 'resolved_not_applied'
-    )),
+    state            TEXT    NOT NULL CHECK (
+        state = 'applied' OR state = 'intent' OR state = 'refused' OR state = 'uncertain'
+        OR state = 'resolved_applied' OR state = 'resolved_not_applied'
+    ),
     attempt          INTEGER NOT NULL CHECK (attempt >= 0),
     created_ms       INTEGER NOT NULL,
     decided_ms       INTEGER,
@@ -196,9 +200,9 @@ CREATE TABLE leases (
     request_key    BLOB    NOT NULL CHECK (length(request_key) = 32),
     granted_ms     INTEGER NOT NULL,
     expires_ms     INTEGER NOT NULL,
-    state          TEXT    NOT NULL CHECK (state IN (
-        'pending_barrier', 'held', 'released', 'expired', 'superseded'
-    )),
+    state          TEXT    NOT NULL CHECK (
+        state = 'held' OR state = 'pending_barrier' OR state = 'released' OR state = 'expired' OR state = 'superseded'
+    ),
     PRIMARY KEY (bucket, acquisition)
 ) STRICT, WITHOUT ROWID;
 

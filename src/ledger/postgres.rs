@@ -10,6 +10,7 @@ mod apply;
 mod cells;
 mod connect;
 mod durability;
+mod fate;
 mod fault;
 mod fields;
 mod load;
@@ -38,6 +39,7 @@ use crate::protocol::Wanted;
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use connect::Shared;
+use fate::TransactionId;
 use patience::Patience;
 use session::Request;
 
@@ -54,6 +56,10 @@ pub struct PostgresEngine {
     copy: Bucket,
     session: Option<Session>,
     in_transaction: bool,
+    /// The transaction that has written and is not committed yet.
+    written: Option<TransactionId>,
+    /// One whose COMMIT was not answered. Until its fate is known nothing may be concluded from what is not there.
+    doubted: Option<TransactionId>,
     /// What is left of the time for this batch.
     patience: Patience,
 }
@@ -69,7 +75,7 @@ struct Silence(String);
 impl PostgresEngine {
     fn new(shared: Arc<Shared>, copy: Bucket) -> Self {
         let patience = Patience::of(POSTGRES_PATIENCE);
-        Self { shared, copy, session: None, in_transaction: false, patience }
+        Self { shared, copy, session: None, in_transaction: false, written: None, doubted: None, patience }
     }
 
     /// Asks the session, and waits for its answer as long as the patience lasts. A session that does not answer is set
@@ -108,7 +114,11 @@ impl PostgresEngine {
         }
         let outcome = self.ask(Request::Commit).await;
         self.in_transaction = false;
-        outcome.unwrap_or_else(|Silence(reason)| CommitOutcome::Unknown(reason))
+        let outcome = outcome.unwrap_or_else(|Silence(reason)| CommitOutcome::Unknown(reason));
+        if matches!(outcome, CommitOutcome::Unknown(_)) {
+            self.doubted = self.written;
+        }
+        outcome
     }
 }
 
@@ -116,11 +126,15 @@ impl Engine for PostgresEngine {
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
         self.patience = Patience::of(POSTGRES_PATIENCE);
         let wanted = Box::new(wanted.clone());
-        let loaded = self.ask(|reply| Request::Load(wanted, reply)).await;
+        let doubted = self.doubted;
+        self.written = None;
+        let loaded = self.ask(|reply| Request::Load(wanted, doubted, reply)).await;
         let loaded = loaded.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
         // Also after a fault: a transaction may be open, and is then rolled back.
         self.in_transaction = true;
-        Ok(loaded?)
+        let loaded = loaded?;
+        self.doubted = None;
+        Ok(loaded)
     }
 
     async fn apply(&mut self, changes: &ChangeSet, _now: Timestamp) -> Result<(), EngineError> {
@@ -130,7 +144,8 @@ impl Engine for PostgresEngine {
         let work = apply::prepare(changes);
         let applied = self.ask(|reply| Request::Apply(work, reply)).await;
         let applied = applied.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
-        Ok(applied?)
+        self.written = applied?;
+        Ok(())
     }
 
     async fn commit(&mut self) -> CommitOutcome {

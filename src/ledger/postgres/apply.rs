@@ -12,7 +12,7 @@ use crate::protocol::rows::AuditRow;
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::cells;
-use super::connect::Live;
+    async fn run(&self, live: &mut Live) -> Result<TransactionId, Fault> {
 use super::fault::{self, Fault};
 use super::tuples::{Shape, Tuples};
 
@@ -231,7 +231,7 @@ impl Work {
         })
     }
 
-    /// One statement for all parts, which answers how many rows each of them changed.
+    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id.
     fn text(parts: impl Iterator<Item = &'static Part>) -> String {
         let (mut text, mut counts) = (String::from("WITH "), String::from(" SELECT "));
         for (index, part) in parts.enumerate() {
@@ -245,10 +245,15 @@ impl Work {
             counts.push_str(&format!("(SELECT count(*) FROM p{number})"));
         }
         text.push_str(&counts);
+        text.push_str(", pg_current_xact_id()::text::bigint");
         text
     }
 
-    async fn run(&self, live: &mut Live) -> Result<(), Fault> {
+/// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
+pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
+    let mut id = None;
+    for one in work {
+        id = Some(one.run(live).await?);
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
             let added = arguments.add(live.shapes.argument(tuples)?);
@@ -269,7 +274,7 @@ impl Work {
             let found: i64 = row.try_get(index)?;
             part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
         }
-        Ok(())
+        Ok(TransactionId(row.try_get(self.parts.len())?))
     }
 }
 
@@ -286,12 +291,24 @@ impl Part {
     }
 }
 
+<<<<<<< HEAD
 /// Writes a batch. A transaction is open; the caller commits it.
 pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<(), Fault> {
     for one in work {
         one.run(live).await?;
+=======
+/// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    shapes: &Shapes,
+    work: &[Work],
+) -> Result<Option<TransactionId>, Fault> {
+    let mut id = None;
+    for one in work {
+        id = Some(one.run(connection, shapes).await?);
+>>>>>>> main
     }
-    Ok(())
+    Ok(id)
 }
 
 #[cfg(test)]

@@ -16,13 +16,15 @@ use crate::protocol::Wanted;
 use super::super::engine::{CommitOutcome, Loaded};
 use super::apply::{self, Work};
 use super::connect::{self, Live, Shared};
+use super::fate::{self, TransactionId};
 use super::fault::{self, Fault};
 use super::load::{self, Place};
 
 /// What the engine asks of a session.
 pub(super) enum Request {
-    Load(Box<Wanted>, oneshot::Sender<Result<Loaded, Fault>>),
-    Apply(Vec<Work>, oneshot::Sender<Result<(), Fault>>),
+    /// After a transaction that was not answered, its fate comes first.
+    Load(Box<Wanted>, Option<TransactionId>, oneshot::Sender<Result<Loaded, Fault>>),
+    Apply(Vec<Work>, oneshot::Sender<Result<Option<TransactionId>, Fault>>),
     Commit(oneshot::Sender<CommitOutcome>),
     Rollback(oneshot::Sender<RolledBack>),
     /// Nobody waits any more. The permit is one of those who were set aside.
@@ -68,7 +70,9 @@ impl Session {
         // An answer that nobody waits for any more is nobody's loss: what follows is that the session is told to leave.
         while let Some(request) = requests.recv().await {
             match request {
-                Request::Load(wanted, reply) => drop(reply.send(self.load(&wanted).await)),
+                Request::Load(wanted, doubted, reply) => {
+                    drop(reply.send(self.load(&wanted, doubted).await));
+                }
                 Request::Apply(work, reply) => drop(reply.send(self.apply(&work).await)),
                 Request::Commit(reply) => drop(reply.send(self.commit().await)),
                 Request::Rollback(reply) => {
@@ -93,15 +97,20 @@ impl Session {
         }
     }
 
-    async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, Fault> {
+    async fn load(&mut self, wanted: &Wanted, doubted: Option<TransactionId>) -> Result<Loaded, Fault> {
         self.begin().await?;
+        let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
+        if let Some(id) = doubted {
+            let known = fate::wait_for(&mut live.connection, id).await;
+            self.look_after(known).await?;
+        }
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
         let place = Place { live, copy: self.copy, time: &self.shared.time };
         let loaded = load::snapshot(place, wanted).await;
         self.look_after(loaded).await
     }
 
-    async fn apply(&mut self, work: &[Work]) -> Result<(), Fault> {
+    async fn apply(&mut self, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
         let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
             return Err(Fault::Unusable("there is no transaction to write in".to_owned()));
         };

@@ -20,47 +20,58 @@ pub(super) struct Key {
     pub(super) operation: i64,
 }
 
-/// Keys, oldest first, in the form in which they stand in the row.
+/// Bytes that all keys of a row take, used or not.
+const ROOM: usize = SQLITE_RECENT_OPERATIONS * WIDTH;
+
+/// Keys, oldest first: those that a row holds, or more until they move to the index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Recent(Vec<u8>);
+pub(super) struct Recent(Vec<Key>);
 
 impl Recent {
-    /// From what stands in a row.
+    /// From what stands in a row. No operation has the id 0: there the used part ends.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Fault> {
-        if bytes.len().checked_rem(WIDTH) == Some(0) {
-            return Ok(Self(bytes.to_vec()));
+        if bytes.len() != ROOM {
+            return Err(Fault::unreadable(format!("column recent: {} bytes", bytes.len())));
         }
-        Err(Fault::unreadable(format!("column recent: {} bytes", bytes.len())))
+        let (keys, _) = bytes.as_chunks::<WIDTH>();
+        let read = keys.iter().map(|key| {
+            let (hash, operation) = key.split_at(WIDTH / 2);
+            Key { hash: number(hash), operation: number(operation) }
+        });
+        Ok(Self(read.take_while(|key| key.operation != 0).collect()))
     }
 
-    /// What stands in a row.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
+    /// What stands in a row. The length is always the same.
+    pub(super) fn bytes(&self) -> [u8; ROOM] {
+        let mut bytes = [0; ROOM];
+        let (places, _) = bytes.as_chunks_mut::<WIDTH>();
+        for (place, key) in places.iter_mut().zip(&self.0) {
+            let (hash, operation) = place.split_at_mut(WIDTH / 2);
+            hash.copy_from_slice(&key.hash.to_be_bytes());
+            operation.copy_from_slice(&key.operation.to_be_bytes());
+        }
+        bytes
     }
 
     /// Adds the key of a newer operation.
     pub(super) fn push(&mut self, key: Key) {
-        self.0.extend_from_slice(&key.hash.to_be_bytes());
-        self.0.extend_from_slice(&key.operation.to_be_bytes());
+        self.0.push(key);
     }
 
     /// Whether they are too many for the row.
     pub(super) fn is_full(&self) -> bool {
-        self.0.len() > SQLITE_RECENT_OPERATIONS.saturating_mul(WIDTH)
+        self.0.len() > SQLITE_RECENT_OPERATIONS
     }
 
-    /// The keys, oldest first.
-    pub(super) fn keys(&self) -> impl DoubleEndedIterator<Item = Key> + '_ {
-        let (keys, _) = self.0.as_chunks::<WIDTH>();
-        keys.iter().map(|key| {
-            let (hash, operation) = key.split_at(WIDTH / 2);
-            Key { hash: number(hash), operation: number(operation) }
-        })
+    /// The keys, in the order of the index.
+    pub(super) fn into_sorted(mut self) -> Vec<Key> {
+        self.0.sort_unstable_by_key(|key| (key.hash, key.operation));
+        self.0
     }
 
     /// The rows that may hold an operation of this hash, newest first.
     pub(super) fn having(&self, hash: i64) -> impl Iterator<Item = i64> + '_ {
-        self.keys().rev().filter(move |key| key.hash == hash).map(|key| key.operation)
+        self.0.iter().rev().filter(move |key| key.hash == hash).map(|key| key.operation)
     }
 }
 
@@ -84,17 +95,18 @@ mod tests {
         let mut recent = Recent::default();
         let keys = [(7, 1), (-3, 2), (7, 9)].map(|(hash, operation)| Key { hash, operation });
         keys.iter().for_each(|key| recent.push(*key));
-        let read = Recent::read(recent.bytes()).unwrap();
-        assert_eq!(read.keys().collect::<Vec<_>>(), keys);
+        let read = Recent::read(&recent.bytes()).unwrap();
+        assert_eq!(read, recent);
         assert_eq!(read.having(7).collect::<Vec<_>>(), [9, 1]);
         assert_eq!(read.having(8).count(), 0);
         assert!(Recent::read(&[0; 15]).is_err());
+        assert_eq!(read.into_sorted().iter().map(|key| key.operation).collect::<Vec<_>>(), [2, 1, 9]);
     }
 
     #[test]
     fn they_are_full_beyond_the_bound() {
         let mut recent = Recent::default();
-        for operation in 0..=i64::try_from(SQLITE_RECENT_OPERATIONS).unwrap() {
+        for operation in 1..=1 + i64::try_from(SQLITE_RECENT_OPERATIONS).unwrap() {
             assert!(!recent.is_full());
             recent.push(Key { hash: 0, operation });
         }

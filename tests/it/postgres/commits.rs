@@ -113,3 +113,28 @@ async fn a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth() {
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
     scene.end().await;
 }
+
+/// A commit hangs at the server (no synchronous standby answers), and the resource is new: nobody can see or lock its
+/// row, so it looks as if nothing had happened. Must hold: "unknown" is said, not "none", for it does become durable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_hangs_on_a_new_resource_is_not_called_without_effect() {
+    let name = "postgres::commits::a_commit_that_hangs_on_a_new_resource_is_not_called_without_effect";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let database = fresh(&cluster).await;
+    let site = Site::new(&database.url, "[namespaces.free]\nissuer = { external = \"trusted\" }\n");
+    let gateway = site.start();
+    let client = gateway.client();
+    client.put("free/known", "1", "op-0", "body", &[]).await.expect(201);
+    cluster.tell(&["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"]).await;
+    let put = async || client.put("free/new", "1", "op-1", "body", &[]).await;
+    let unknown =
+        tokio::time::timeout(Duration::from_secs(30), put()).await.expect("an answer in the budget");
+    unknown.refused(503, "database_unavailable", "unknown");
+    cluster.tell(&["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"]).await;
+    recovered(&client).await;
+    let again = put().await;
+    assert_eq!(again.expect(201)["commit"], "1");
+    assert_eq!(again.header("idempotent-replayed"), Some("true"), "the first delivery had been applied");
+    assert_eq!(gateway.terminate(), Some(0));
+}

@@ -8,6 +8,7 @@ use crate::support::postgres::load::{self, Addresses, Load};
 use crate::support::postgres::missing::or_missing;
 use crate::support::postgres::pooler::{self, Pooler};
 use crate::support::postgres::replica::Site;
+use crate::support::postgres::shuffler::Shuffler;
 use crate::support::postgres::{fresh, needed_binaries, patience};
 
 /// Hang-ups over the whole test; in the long run 20,000, by `FENCEGATE_TEST_HANG_UPS`.
@@ -51,21 +52,35 @@ async fn hang_ups_with_two_connections_leave_nothing_open() {
 }
 
 /// Behind a transaction-mode pooler each transaction may run in another session: nothing may live in one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_mode_pooler_changes_nothing() {
-    let name = "postgres::connections::a_transaction_mode_pooler_changes_nothing";
-    let Some(binaries) = needed_binaries(name) else { return };
-    let Some(program) = or_missing(name, pooler::program()) else { return };
-    let cluster = Cluster::start(binaries, &[]);
-    let database = fresh(&cluster).await.name;
-    let pooler = Pooler::before(&cluster, &program, 3);
-    let url = format!("{}?statement-cache-capacity=0", cluster.url_through(pooler.port, &database));
+async fn two_gateways_write_through(cluster: &Cluster, port: u16, database: &str) {
+    let url = format!("{}?statement-cache-capacity=0", cluster.url_through(port, database));
     let site = Site::new(&url, load::RULES);
     let (first, second) = (site.start(), site.start());
     let addresses = Addresses::of(&[&first.base, &second.base]);
     let mut load = Load::start(8, &addresses, &[]);
     load.proceed(400, 60).await;
     load.finish_and_check(&second.client()).await;
-    nothing_is_left_open(&cluster).await;
+    nothing_is_left_open(cluster).await;
     assert_eq!((first.terminate(), second.terminate()), (Some(0), Some(0)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_never_gives_the_same_session_twice_changes_nothing() {
+    let name = "postgres::connections::a_pooler_that_never_gives_the_same_session_twice_changes_nothing";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let database = fresh(&cluster).await.name;
+    let pooler = Shuffler::before(&cluster, &database, 5).await;
+    two_gateways_write_through(&cluster, pooler.port, &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pgbouncer_in_transaction_mode_changes_nothing() {
+    let name = "postgres::connections::pgbouncer_in_transaction_mode_changes_nothing";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let Some(program) = or_missing(name, pooler::program()) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let database = fresh(&cluster).await.name;
+    let pooler = Pooler::before(&cluster, &program, 3);
+    two_gateways_write_through(&cluster, pooler.port, &database).await;
 }

@@ -74,6 +74,17 @@ async fn without_its_standby_a_strict_primary_acknowledges_nothing() {
     // A repeat must not be told "applied" either as long as no standby has it: it waits at the rows of the first one.
     let repeated = client.put("jobs/a", &lease.token, "op-1", "body", &[]).await.expect(503);
     assert_eq!(repeated["code"], "database_unavailable", "{repeated}");
+    // The primary restarts, and shows the write that no standby has: it is still nobody's to promise.
+    primary.kill();
+    primary.begin();
+    let shown = patience::until("the write is there", 30, async || {
+        let answer = client.get("/fenced/jobs/a").await;
+        (answer.status == 200).then_some(answer)
+    })
+    .await;
+    assert_eq!(shown.text(), "body");
+    let replayed = client.put("jobs/a", &lease.token, "op-1", "body", &[]).await;
+    replayed.refused(503, "database_unavailable", "unknown");
     standby.begin();
     recovered(&client).await;
     let receipt = patience::until("the write is confirmed", 30, async || {

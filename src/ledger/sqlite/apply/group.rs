@@ -142,7 +142,7 @@ impl Group<'_> {
         self.write_row(connection, &mut place)?;
         operations::write(connection, resource, Place { id: place.id, ..earlier }, &self.operations)?;
         if let Some(moved) = moved {
-            operations::index(connection, resource, place.id, &moved)?;
+            operations::index(connection, resource, place.id, moved)?;
         }
         self.write_targets(connection, resource, &place)
     }
@@ -265,7 +265,7 @@ fn row_values(values: &mut Values<'_, '_>, row: &ResourceRow, place: &Place) {
     values.time(row.changed_at);
     values.maybe_integer(place.newest);
     values.integer(i64::from(place.indexed));
-    values.blob(place.recent.bytes());
+    values.blob(&place.recent.bytes());
 }
 
 /// The registers that the decision was made on: 13 values.

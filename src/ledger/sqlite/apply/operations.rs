@@ -59,11 +59,9 @@ pub(super) fn index(
     connection: &Connection,
     resource: &ResourceName,
     resource_id: i64,
-    keys: &Recent,
+    keys: Recent,
 ) -> Result<(), Fault> {
-    let mut keys: Vec<Key> = keys.keys().collect();
-    keys.sort_unstable_by_key(|key| (key.hash, key.operation));
-    for key in keys {
+    for key in keys.into_sorted() {
         run_once(connection, "operation_keys", KEY_INSERT, |values| {
             values.bucket(resource.bucket());
             values.integer(resource_id);

@@ -77,6 +77,14 @@ impl Cluster {
         Self::over(self.binaries, folder, settings, Disk::Plain)
     }
 
+    /// From now on this role may give its password as it is: for a test's own pooler, which knows no better way.
+    pub(crate) async fn take_plain_passwords(&self, role: &str) {
+        let rules = self.folder.join("data/pg_hba.conf");
+        let others = fs::read_to_string(&rules).unwrap();
+        fs::write(&rules, format!("host all {role} 127.0.0.1/32 password\n{others}")).unwrap();
+        self.tell(&["SELECT pg_reload_conf()"]).await;
+    }
+
     /// Starts it, on the port that it always had.
     pub(crate) fn begin(&self) {
         let mut server = self.server.lock().unwrap();

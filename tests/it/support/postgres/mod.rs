@@ -14,6 +14,7 @@ pub(crate) mod pooler;
 pub(crate) mod proxy;
 pub(crate) mod replica;
 pub(crate) mod server;
+pub(crate) mod shuffler;
 pub(crate) mod watched;
 
 use std::sync::OnceLock;
