@@ -12,7 +12,8 @@ use crate::protocol::rows::AuditRow;
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::cells;
-    async fn run(&self, live: &mut Live) -> Result<TransactionId, Fault> {
+use super::connect::Live;
+use super::fate::TransactionId;
 use super::fault::{self, Fault};
 use super::tuples::{Shape, Tuples};
 
@@ -249,11 +250,7 @@ impl Work {
         text
     }
 
-/// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
-pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
-    let mut id = None;
-    for one in work {
-        id = Some(one.run(live).await?);
+    async fn run(&self, live: &mut Live) -> Result<TransactionId, Fault> {
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
             let added = arguments.add(live.shapes.argument(tuples)?);
@@ -291,22 +288,11 @@ impl Part {
     }
 }
 
-<<<<<<< HEAD
-/// Writes a batch. A transaction is open; the caller commits it.
-pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<(), Fault> {
-    for one in work {
-        one.run(live).await?;
-=======
 /// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
-pub(super) async fn write(
-    connection: &mut PgConnection,
-    shapes: &Shapes,
-    work: &[Work],
-) -> Result<Option<TransactionId>, Fault> {
+pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
     let mut id = None;
     for one in work {
-        id = Some(one.run(connection, shapes).await?);
->>>>>>> main
+        id = Some(one.run(live).await?);
     }
     Ok(id)
 }
