@@ -11,6 +11,7 @@ mod chance;
 mod cluster;
 mod flushes;
 mod gates;
+mod growth;
 mod histogram;
 mod load;
 mod pace;
@@ -84,6 +85,10 @@ pub struct Plan {
     pub folder: PathBuf,
     /// The gateway's log filter, where it is not the usual one.
     pub log: Option<String>,
+    /// Whether the run only shows that everything works.
+    pub quick: bool,
+    /// Whether it measures growth instead of everything else.
+    pub growth: bool,
     /// Whether flushes are counted with strace, where it exists.
     pub count_flushes: bool,
 }
@@ -146,48 +151,73 @@ impl Bench<'_> {
             let why = "a flush is faster than a disk; the folder may lie in memory: use --folder";
             self.conditions.left_out.push(why.to_owned());
         }
+        let embedded = self.plan.stores != Stores::Postgres;
+        if self.plan.stores != Stores::Sqlite {
+            self.open_server(id).await?;
+        }
+        if self.plan.growth {
+            let (mut rounds, server) = self.rounds(flush);
+            return growth::run(&mut rounds, embedded, server).await;
+        }
         let mut ways = vec![Way::Hello];
-        if self.plan.stores != Stores::Postgres {
+        if embedded {
             (self.tell)("filling the embedded databases");
             templates::fill_sqlite(self.plan, self.folder, &mut self.templates).await?;
             ways.extend([Way::GatewaySqlite, Way::PoolSqlite, Way::RawSqlite]);
         }
-        if self.plan.stores != Stores::Sqlite {
-            ways.extend(self.open_server(id).await?);
+        ways.extend(self.fill_server().await?);
+        let (mut rounds, server) = self.rounds(flush);
+        let failed = rounds.run(&ways, server).await;
+        self.conditions.left_out.extend(failed);
+        if self.plan.count_flushes {
+            (self.tell)("counting flushes");
+            let counting = flushes::Counting {
+                plan: self.plan,
+                clock: self.clock,
+                folder: self.folder,
+                templates: &self.templates,
+                results: &mut self.results,
+            };
+            let failed = counting.run(embedded, self.server.as_mut()).await;
+            self.conditions.left_out.extend(failed);
         }
-        let mut rounds = Rounds {
+        Ok(())
+    }
+
+    fn rounds(&mut self, flush: Duration) -> (Rounds<'_>, Option<&mut Postgres>) {
+        let rounds = Rounds {
             plan: self.plan,
             clock: self.clock,
             folder: self.folder,
             templates: &self.templates,
             results: &mut self.results,
             tell: self.tell,
+            flush,
         };
-        rounds.run(&ways, self.server.as_mut()).await?;
-        if self.plan.count_flushes && self.plan.stores != Stores::Postgres {
-            (self.tell)("counting flushes");
-            let (folder, made) = (self.folder, &self.templates);
-            let counted = flushes::count(self.plan, self.clock, folder, made, &mut self.results).await;
-            if let Err(why) = counted {
-                self.conditions.left_out.push(format!("flushes per write: {why:#}"));
-            }
-        }
-        Ok(())
+        (rounds, self.server.as_mut())
     }
 
     /// Finds or starts the PostgreSQL server. Without one there is nothing to measure on it, and the report says why.
-    async fn open_server(&mut self, id: &str) -> anyhow::Result<Vec<Way>> {
+    async fn open_server(&mut self, id: &str) -> anyhow::Result<()> {
         let prefix = format!("fencegate_bench_{}", id.get(..8).unwrap_or(id));
-        let server = match Postgres::find(self.plan.postgres.as_deref(), self.folder, &prefix).await {
-            Ok(server) => self.server.insert(server),
-            Err(why) if self.plan.stores == Stores::Postgres => return Err(why),
+        match Postgres::find(self.plan.postgres.as_deref(), self.folder, &prefix).await {
+            Ok(server) => {
+                let settings = self.server.insert(server).settings().await?;
+                self.conditions.settings.insert("PostgreSQL".to_owned(), settings);
+                Ok(())
+            }
+            Err(why) if self.plan.stores == Stores::Postgres => Err(why),
             Err(why) => {
                 self.conditions.left_out.push(format!("everything on PostgreSQL: {why:#}"));
-                return Ok(Vec::new());
+                Ok(())
             }
-        };
+        }
+    }
+
+    /// Fills the databases of the server, where there is one, and gives the ways that it serves.
+    async fn fill_server(&mut self) -> anyhow::Result<Vec<Way>> {
+        let Some(server) = &mut self.server else { return Ok(Vec::new()) };
         (self.tell)("filling the databases of the server");
-        self.conditions.settings.insert("PostgreSQL".to_owned(), server.settings().await?);
         self.templates.by_hand_postgres = server.by_hand("by_hand", self.plan.resources).await?;
         let mut ways = vec![Way::PoolPostgres];
         if server.program("pgbench").is_some() {
@@ -198,16 +228,9 @@ impl Bench<'_> {
         let home = self.folder.fresh("gateway-postgres")?;
         let database = server.empty("gateway").await?;
         let url = server.address(&database).to_string();
-        match templates::refusal(&home, &url).await? {
-            Some(why) => {
-                self.conditions.left_out.push(format!("the gateway on PostgreSQL: {why}"));
-            }
-            None => {
-                templates::fill_gateway(self.plan, &home, &url).await?;
-                self.templates.gateway_postgres = Some(OnPostgres { home, database });
-                ways.push(Way::GatewayPostgres);
-            }
-        }
+        templates::fill_gateway(self.plan, &home, &url).await?;
+        self.templates.gateway_postgres = Some(OnPostgres { home, database });
+        ways.push(Way::GatewayPostgres);
         Ok(ways)
     }
 }

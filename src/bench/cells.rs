@@ -209,7 +209,8 @@ impl Spread {
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
         let upper = *sorted.get(middle)?;
-        let lower = if sorted.len() % 2 == 0 { *sorted.get(middle.saturating_sub(1))? } else { upper };
+        let lower =
+            if sorted.len().is_multiple_of(2) { *sorted.get(middle.saturating_sub(1))? } else { upper };
         Some(Self { median: f64::midpoint(lower, upper), min, max })
     }
 }

@@ -25,12 +25,14 @@ pub(super) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
 pub const KEEPER: &str = "bench-keeper";
 
 /// Settings of the server. What makes a commit durable stays as it is by default; the rest gives it room, so that no
-/// checkpoint by size falls into one cell and not into another.
-const SETTINGS: [&str; 9] = [
+/// checkpoint by size falls into one cell and not into another, and lets it use the files of its log again instead of
+/// making new ones, as one does that has run for a while.
+const SETTINGS: [&str; 10] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "max_connections=400",
     "shared_buffers=256MB",
+    "min_wal_size=2GB",
     "max_wal_size=8GB",
     "checkpoint_timeout=15min",
     "fsync=on",

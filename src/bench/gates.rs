@@ -88,6 +88,9 @@ pub(super) const FLUSHES_MANY: &str = "gateway-sqlite flushes per write at 64";
 /// The flushes of a write that comes alone.
 pub(super) const FLUSHES_ONE: &str = "gateway-sqlite flushes of a single write";
 
+/// The same of the server's log, counted by the server.
+pub(super) const FLUSHES_SERVER: &str = "gateway-postgres flushes per write at 64";
+
 /// Memory before the first request.
 pub(super) const IDLE_MB: &str = "gateway-sqlite MB idle";
 
@@ -165,6 +168,8 @@ fn counts() -> Vec<Goal> {
         told("P21", "SQLite: MB idle", figure(IDLE_MB), Part::One, 16.0).at_most(),
         told("P21", "SQLite: MB loaded", figure(LOADED_MB), Part::One, 96.0).at_most(),
         gate("P23", "SQLite, 64: flushes / write", figure(FLUSHES_MANY), Part::One, 1.0 / 20.0).at_most(),
+        told("P23", "PostgreSQL, 64: flushes / write", figure(FLUSHES_SERVER), Part::One, 1.0 / 20.0)
+            .at_most(),
         gate("P23", "SQLite: flushes of a single write", figure(FLUSHES_ONE), Part::One, 1.0).at_most(),
     ]
 }

@@ -105,8 +105,8 @@ mod tests {
             let mut histogram = Histogram::default();
             histogram.record(Duration::from_nanos(value));
             histogram.record(Duration::from_secs(100));
-            let found = histogram.quantile(500).as_nanos() as f64;
-            assert!((found - value as f64).abs() <= value as f64 * 0.016, "{value}: {found}");
+            let found = u64::try_from(histogram.quantile(500).as_nanos()).unwrap();
+            assert!(found.abs_diff(value) * 1_000 <= value * 16, "{value}: {found}");
         }
     }
 
@@ -121,7 +121,6 @@ mod tests {
             let found = histogram.quantile(permille).as_secs_f64() * 1_000.0;
             assert!((found - ms).abs() < ms * 0.02, "{permille}: {found}");
         }
-        assert_eq!(histogram.quantile(1_000), Duration::from_secs(1));
     }
 
     #[test]

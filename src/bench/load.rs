@@ -159,9 +159,9 @@ async fn connection(
     // a million times a second.
     let begun = u64::try_from(clock.monotonic().as_micros()).unwrap_or(u64::MAX);
     let sequence = SEQUENCE_BASE.saturating_add(begun);
-    let seed = load.seed.wrapping_add(number.wrapping_mul(0x1_0000_0001));
-    let place = (number, load.connections);
-    let mut writer = Writer::new(load.workload, &load.address.to_string(), place, sequence, seed);
+    let chance = load.seed.wrapping_add(number.wrapping_mul(0x1_0000_0001));
+    let share = (number, load.connections);
+    let mut writer = Writer::new(load.workload, &load.address.to_string(), share, sequence, chance);
     let tagged = load.workload == Workload::Targets;
     if tagged {
         let answer = wire.ask(writer.ask_for_tag().as_bytes()).await?;

@@ -50,7 +50,9 @@ impl Paced {
                 let now = clock.monotonic();
                 if now > until {
                     // Those that still wait see that the time is over.
-                    bells.iter().for_each(|bell| bell.notify_one());
+                    for bell in &bells {
+                        bell.notify_one();
+                    }
                     return;
                 }
                 let passed = now.saturating_sub(begun).as_secs_f64();

@@ -15,9 +15,9 @@ const MEMBERS: u64 = 100;
 
 /// Writes every document and every target.
 pub(super) async fn fill(address: SocketAddr, resources: u64, targets: u64) -> anyhow::Result<()> {
-    let mut writers = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for writer in 0..BENCH_PRELOAD_CONNECTIONS {
-        writers.spawn(async move {
+        tasks.spawn(async move {
             let mut wire = Wire::to(address).await?;
             let mut from = writer.saturating_mul(MEMBERS);
             while from < resources {
@@ -32,7 +32,7 @@ pub(super) async fn fill(address: SocketAddr, resources: u64, targets: u64) -> a
             Ok::<(), String>(())
         });
     }
-    while let Some(ended) = writers.join_next().await {
+    while let Some(ended) = tasks.join_next().await {
         ended.context("a writer of the documents ended early")?.map_err(wrong)?;
     }
     // A session admits one write without `If-Match` for each token: each batch comes under the next one.
@@ -50,7 +50,7 @@ pub(super) async fn fill(address: SocketAddr, resources: u64, targets: u64) -> a
     Ok(())
 }
 
-fn wrong(fault: String) -> anyhow::Error {
+fn wrong(fault: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("the documents could not be written: {fault}")
 }
 

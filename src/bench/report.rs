@@ -85,7 +85,9 @@ impl Report {
         for what in left_out {
             writeln!(text, "left out: {what}")?;
         }
-        self.tell_cells(text)?;
+        if !self.results.cells.is_empty() {
+            self.tell_cells(text)?;
+        }
         if !self.results.figures.is_empty() {
             writeln!(text)?;
         }
@@ -135,7 +137,7 @@ impl Report {
 
     fn tell_goals(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "\n{:<5} {:<46} {:>10} {:>26}  verdict", "goal", "ratio", "goal", "reached (range)")?;
-        for verdict in &self.verdicts {
+        for verdict in self.verdicts.iter().filter(|verdict| verdict.reached.is_some()) {
             let said = match (verdict.met, verdict.binding) {
                 (None, _) => "not measured",
                 (Some(true), true) => "PASS",
@@ -145,6 +147,12 @@ impl Report {
             };
             let Verdict { id, what, goal, reached, .. } = verdict;
             writeln!(text, "{id:<5} {what:<46} {goal:>10} {:>26}  {said}", shown(*reached))?;
+        }
+        let others = self.verdicts.iter().filter(|verdict| verdict.reached.is_none());
+        let others: Vec<String> =
+            others.map(|verdict| format!("{} ({})", verdict.id, verdict.what)).collect();
+        if !others.is_empty() {
+            writeln!(text, "not measured: {}", others.join("; "))?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::cells::{Key, Kind, Results, Sample, Way, float};
+use super::flushes;
 use super::gates::{IDLE_MB, LOADED_MB};
 use super::load::Load;
 use super::pgbench::{BATCH, BATCH_ROWS, CTE, NAIVE, Pgbench};
@@ -38,6 +39,8 @@ pub(super) struct Rounds<'a> {
     pub(super) templates: &'a Templates,
     pub(super) results: &'a mut Results,
     pub(super) tell: &'a dyn Fn(&str),
+    /// How long a flush took when the run began.
+    pub(super) flush: Duration,
 }
 
 /// What the raw database says of itself.
@@ -48,23 +51,26 @@ struct RawDone {
 }
 
 impl Rounds<'_> {
-    /// Runs all of them.
-    pub(super) async fn run(
-        &mut self,
-        ways: &[Way],
-        mut server: Option<&mut Postgres>,
-    ) -> anyhow::Result<()> {
+    /// Runs all of them, and gives what failed: one way that cannot be measured does not take the others with it.
+    pub(super) async fn run(&mut self, ways: &[Way], mut server: Option<&mut Postgres>) -> Vec<String> {
+        let mut failed = Vec::new();
         for round in 0..self.plan.rounds {
             let mut order = ways.to_vec();
             let turn = usize::try_from(round).unwrap_or_default().checked_rem(order.len());
             order.rotate_left(turn.unwrap_or_default());
             for way in order {
-                self.way(way, round, server.as_deref_mut())
-                    .await
-                    .with_context(|| format!("round {round}, {}", way.word()))?;
+                let measured = async {
+                    flushes::calm(self.folder.path(), self.clock, self.flush).await?;
+                    self.way(way, round, server.as_deref_mut()).await
+                };
+                if let Err(why) = measured.await {
+                    let why = format!("round {round}, {}: {why:#}", way.word());
+                    (self.tell)(&why);
+                    failed.push(why);
+                }
             }
         }
-        Ok(())
+        failed
     }
 
     async fn way(&mut self, way: Way, round: u32, server: Option<&mut Postgres>) -> anyhow::Result<()> {
@@ -87,8 +93,7 @@ impl Rounds<'_> {
                 let server = server.context("no server")?;
                 let database = server.copy(&self.templates.by_hand_postgres, "cell").await?;
                 let url = server.address(&database).to_string();
-                self.opponent(way, round, ("postgres", url)).await?;
-                server.remove(&database).await
+                self.opponent(way, round, ("postgres", url)).await
             }
             Way::GatewayPostgres => {
                 let server = server.context("no server")?;
@@ -96,8 +101,7 @@ impl Rounds<'_> {
                 let home = self.folder.copy(&from.home, "cell")?;
                 let database = server.copy(&from.database, "cell").await?;
                 let url = server.address(&database).to_string();
-                self.gateway(way, round, &home, &url).await?;
-                server.remove(&database).await
+                self.gateway(way, round, &home, &url).await
             }
         }
     }
@@ -156,11 +160,26 @@ impl Rounds<'_> {
         workload: Workload,
         rate: Option<f64>,
     ) -> anyhow::Result<()> {
+        let sample = self.measure(server, workload, key.at, rate).await?;
+        self.keep(key, Sample { round, ..sample });
+        Ok(())
+    }
+
+    /// One load on a server.
+    pub(super) async fn measure(
+        &self,
+        server: &Server,
+        workload: Workload,
+        connections: u64,
+        rate: Option<f64>,
+    ) -> anyhow::Result<Sample> {
         let load_average = usage::load_average();
+        // What a server said before is of other cells.
+        server.said();
         let load = Load {
             address: server.address,
             workload,
-            connections: key.at,
+            connections,
             rate,
             warm_up: self.plan.warm_up,
             measured: self.plan.measured,
@@ -173,8 +192,8 @@ impl Rounds<'_> {
         let after = server.usage();
         let seen = running.seen().await?;
         let sample = Sample::of(&seen, workload.members(), self.plan.measured, before.zip(after));
-        self.keep(key, Sample { round, load_average, ..sample });
-        Ok(())
+        let fault = sample.fault.clone().map(|fault| format!("{fault}; the server said: {}", server.said()));
+        Ok(Sample { load_average, fault, ..sample })
     }
 
     async fn sleep_until(&self, instant: Duration) {
@@ -208,7 +227,13 @@ impl Rounds<'_> {
         let (script, cells): (&str, &[(Kind, u64)]) = match way {
             Way::PgbenchCte => (CTE, &PGBENCH_CELLS),
             Way::PgbenchBatch => (BATCH, &[(Kind::Batch, 2)]),
-            _ => (NAIVE, &PGBENCH_CELLS),
+            Way::PgbenchNaive
+            | Way::Hello
+            | Way::GatewaySqlite
+            | Way::PoolSqlite
+            | Way::RawSqlite
+            | Way::PoolPostgres
+            | Way::GatewayPostgres => (NAIVE, &PGBENCH_CELLS),
         };
         for (kind, clients) in cells {
             let load_average = usage::load_average();
@@ -219,7 +244,7 @@ impl Rounds<'_> {
             let sample = run.run(&folder).await?;
             self.keep(Key::new(way, *kind, *clients), Sample { round, load_average, ..sample });
         }
-        server.remove(&database).await
+        Ok(())
     }
 
     fn keep(&mut self, key: Key, sample: Sample) {

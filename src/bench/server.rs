@@ -43,19 +43,18 @@ impl Postgres {
     /// The given server, or one of our own. `Err`: there is none, and why.
     pub(super) async fn find(given: Option<&str>, folder: &Folder, prefix: &str) -> anyhow::Result<Self> {
         let programs = cluster::programs();
-        let (cluster, url) = match given {
-            Some(url) => (None, Url::parse(url).context("--postgres is no address")?),
-            None => {
-                let place = programs.as_deref().with_context(|| {
-                    format!(
-                        "no server was given with --postgres, and no programs of PostgreSQL are in PATH, in \
-                         /usr/lib/postgresql or in {PROGRAMS_VARIABLE}"
-                    )
-                })?;
-                let cluster = Cluster::start(place, folder).await?;
-                let url = Url::parse(&format!("postgres://fencegate@{}/postgres", cluster.address))?;
-                (Some(cluster), url)
-            }
+        let (cluster, url) = if let Some(url) = given {
+            (None, Url::parse(url).context("--postgres is no address")?)
+        } else {
+            let place = programs.as_deref().with_context(|| {
+                format!(
+                    "no server was given with --postgres, and no programs of PostgreSQL are in PATH, in \
+                     /usr/lib/postgresql or in {PROGRAMS_VARIABLE}"
+                )
+            })?;
+            let cluster = Cluster::start(place, folder).await?;
+            let url = Url::parse(&format!("postgres://fencegate@{}/postgres", cluster.address))?;
+            (Some(cluster), url)
         };
         let postgres = Self { cluster, url, programs, prefix: prefix.to_owned(), made: Vec::new() };
         let waiting = async {
@@ -118,19 +117,12 @@ impl Postgres {
         self.make(name, &format!("TEMPLATE {from} {how}")).await
     }
 
+    /// None is removed before the end, for the reason that no folder is.
     async fn make(&mut self, name: &str, how: &str) -> anyhow::Result<String> {
-        let name = format!("{}_{name}", self.prefix);
-        self.execute("", &format!("DROP DATABASE IF EXISTS {name}")).await?;
+        let name = format!("{}_{name}_{}", self.prefix, self.made.len());
         self.made.push(name.clone());
         self.execute("", &format!("CREATE DATABASE {name} {how}")).await?;
         Ok(name)
-    }
-
-    /// Removes a database.
-    pub(super) async fn remove(&mut self, name: &str) -> anyhow::Result<()> {
-        self.execute("", &format!("DROP DATABASE IF EXISTS {name}")).await?;
-        self.made.retain(|made| made != name);
-        Ok(())
     }
 
     /// A database with the tables of the hand-written transactions and their documents.
@@ -156,6 +148,27 @@ impl Postgres {
         let value = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
         connection.close().await.context("cannot close a connection")?;
         value.with_context(|| format!("the server does not answer {sql}"))
+    }
+
+    /// How often the server has flushed its log so far.
+    pub(super) async fn flushes(&self) -> anyhow::Result<u64> {
+        let version: i32 = self.asked("SELECT current_setting('server_version_num')::int").await?;
+        let sql = if version >= 180_000 {
+            "SELECT coalesce(sum(fsyncs), 0)::bigint FROM pg_stat_io WHERE object = 'wal'"
+        } else {
+            "SELECT wal_sync FROM pg_stat_wal"
+        };
+        let flushes: i64 = self.asked(sql).await?;
+        Ok(u64::try_from(flushes).unwrap_or_default())
+    }
+
+    /// How many bytes a database has.
+    pub(super) async fn size(&self, database: &str) -> anyhow::Result<u64> {
+        let mut connection = PgConnection::connect(self.url.as_str()).await.context("cannot connect")?;
+        let asked = sqlx::query_scalar("SELECT pg_database_size($1::text::name)").bind(database);
+        let bytes: Result<i64, _> = asked.fetch_one(&mut connection).await;
+        connection.close().await.context("cannot close a connection")?;
+        Ok(u64::try_from(bytes.context("cannot ask for the size")?).unwrap_or_default())
     }
 
     /// Runs statements in a database; without a name, in the one that the address names.

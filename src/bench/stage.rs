@@ -2,8 +2,9 @@
 //!
 //! Every process is ended by its id. Those that listen here are killed at the latest when their owner is dropped.
 
+use std::cell::Cell;
 use std::fs::{self, DirBuilder};
-use std::io::{PipeReader, Read as _};
+use std::io::{BufRead as _, BufReader, PipeReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -20,31 +21,35 @@ use super::usage::{self, Usage};
 use crate::limits::{BENCH_LOG_BYTES, BENCH_PAUSE, BENCH_STEP_TIMEOUT};
 
 /// A folder of its own; it goes with its owner.
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    made: Cell<u32>,
+}
 
 impl Folder {
     /// Makes it. Others may walk through it, because the database server of a run by root is another user; each
     /// folder in it says who may look.
     pub(super) fn make(parent: &Path, name: &str) -> anyhow::Result<Self> {
+        // The programs are started in folders of their own, where a relative path would lead elsewhere.
+        let parent = fs::canonicalize(parent).with_context(|| format!("there is no {}", parent.display()))?;
         let path = parent.join(format!("fencegate-bench-{name}"));
         DirBuilder::new()
             .mode(0o711)
             .create(&path)
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Self(path))
+        Ok(Self { path, made: Cell::new(0) })
     }
 
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
-    /// An empty folder in it.
+    /// An empty folder in it. None is removed before the end: on a disk that is told of every block that becomes free,
+    /// the flushes of the next cell would wait for that.
     pub(super) fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let path = self.0.join(name);
-        if path.exists() {
-            fs::remove_dir_all(&path).with_context(|| format!("cannot empty {}", path.display()))?;
-        }
+        self.made.set(self.made.get().saturating_add(1));
+        let path = self.path.join(format!("{name}-{}", self.made.get()));
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
@@ -71,7 +76,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // A folder that cannot be removed is only in the way.
-        fs::remove_dir_all(&self.0).unwrap_or_default();
+        fs::remove_dir_all(&self.path).unwrap_or_default();
     }
 }
 
@@ -103,6 +108,7 @@ pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
 pub(super) struct Server {
     child: Child,
     pid: Pid,
+    said: Arc<Mutex<Vec<u8>>>,
     /// Where it listens.
     pub(super) address: SocketAddr,
 }
@@ -119,13 +125,18 @@ impl Server {
         let said = listen(log)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = id.context("a process ended as soon as it was started")?;
-        let mut server = Self { child, pid, address };
+        let mut server = Self { child, pid, said, address };
         let ready = timeout(BENCH_STEP_TIMEOUT, server.ready()).await;
         if matches!(ready, Ok(Ok(true))) {
             return Ok(server);
         }
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        bail!("a process does not become ready; it said: {}", String::from_utf8_lossy(&said));
+        bail!("a process does not become ready; it said: {}", server.said());
+    }
+
+    /// What it said beside the ordinary since it was last asked, and at its start.
+    pub(super) fn said(&self) -> String {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&std::mem::take(&mut *said)).into_owned()
     }
 
     async fn ready(&mut self) -> anyhow::Result<bool> {
@@ -163,18 +174,45 @@ impl Server {
     }
 }
 
-/// Reads a log to its end on a thread of its own and keeps its beginning.
-fn listen(mut log: PipeReader) -> anyhow::Result<Arc<Mutex<Vec<u8>>>> {
+/// Reads a log to its end on a thread of its own, and keeps what is not the ordinary line of a request.
+fn listen(log: PipeReader) -> anyhow::Result<Arc<Mutex<Vec<u8>>>> {
     let said: Arc<Mutex<Vec<u8>>> = Arc::default();
     let kept = Arc::clone(&said);
     let reading = move || {
-        let mut chunk = vec![0; 65_536];
-        while let Ok(length @ 1..) = log.read(&mut chunk) {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = BENCH_LOG_BYTES.saturating_sub(kept.len());
-            kept.extend(chunk.iter().take(length.min(room)));
+        let mut log = BufReader::with_capacity(65_536, log);
+        let mut line = Vec::new();
+        while let Ok(1..) = log.read_until(b'\n', &mut line) {
+            if !is_ordinary(&line) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = BENCH_LOG_BYTES.saturating_sub(kept.len());
+                kept.extend(line.iter().take(room));
+            }
+            line.clear();
         }
     };
     std::thread::Builder::new().name("log".to_owned()).spawn(reading).context("cannot start a thread")?;
     Ok(said)
+}
+
+/// Whether a line of a log, one JSON object, has the level of what is expected. The level stands at its beginning.
+fn is_ordinary(line: &[u8]) -> bool {
+    let level = b"\"level\":\"INFO\"";
+    line.get(..80).unwrap_or(line).windows(level.len()).any(|place| place == level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_kept_and_the_line_of_a_request_is_not() {
+        let line = |level: &str| {
+            format!(
+                "{{\"timestamp\":\"2026-11-29T20:41:17.327006Z\",\"level\":\"{level}\",\"message\":\"m\"}}\n"
+            )
+        };
+        assert!(is_ordinary(line("INFO").as_bytes()));
+        assert!(!is_ordinary(line("WARN").as_bytes()));
+        assert!(!is_ordinary(b"error: no such file\n"));
+    }
 }

@@ -25,6 +25,9 @@ issuer = { external = \"trusted\" }
 scope = 1
 ";
 
+/// The file of a gateway's database.
+pub(super) const SQLITE_FILE: &str = "fencegate.db";
+
 /// The file of a gateway's configuration.
 const CONFIG: &str = "fencegate.toml";
 
@@ -37,7 +40,7 @@ pub(super) struct Templates {
     pub(super) gateway_sqlite: PathBuf,
     /// The hand-made database of the PostgreSQL server.
     pub(super) by_hand_postgres: String,
-    /// The gateway's, where this version has an engine for it.
+    /// The gateway's, where there is a server.
     pub(super) gateway_postgres: Option<OnPostgres>,
 }
 
@@ -68,7 +71,7 @@ pub(super) async fn fill_gateway(plan: &Plan, home: &Path, database: &str) -> an
 
 /// What a gateway calls a SQLite file in its folder.
 pub(super) fn sqlite(home: &Path) -> String {
-    format!("sqlite://{}", home.join("fencegate.db").display())
+    format!("sqlite://{}", home.join(SQLITE_FILE).display())
 }
 
 /// Starts a gateway on a database, with its key beside its configuration.
@@ -105,13 +108,4 @@ fn configure(home: &Path, database: &str) -> anyhow::Result<PathBuf> {
     let text = format!("database = \"{database}\"\n{NAMESPACES}");
     fs::write(&config, text).context("cannot write a configuration")?;
     Ok(config)
-}
-
-/// Whether this version serves such a database: what `fencegate check` says against it.
-pub(super) async fn refusal(home: &Path, database: &str) -> anyhow::Result<Option<String>> {
-    let config = configure(home, database)?;
-    let mut check = command(&own_program()?, home);
-    let checked = check.arg("--config").arg(&config).arg("check").output().await.context("cannot check")?;
-    let said = String::from_utf8_lossy(&checked.stderr).trim().to_owned();
-    Ok((!checked.status.success()).then_some(said))
 }

@@ -52,6 +52,9 @@ pub(super) struct Bench {
     /// One round of very short cells, to see that everything works; the figures mean nothing
     #[arg(long)]
     quick: bool,
+    /// Measure only how the gateway's rate changes with operation records and resources; takes a quarter of an hour
+    #[arg(long)]
+    growth: bool,
     /// PostgreSQL server to use, by a user who may create databases; without it one is started for the run
     #[arg(long, value_name = "URL", env = "FENCEGATE_BENCH_POSTGRES", hide_env_values = true)]
     postgres: Option<String>,
@@ -112,6 +115,8 @@ impl Bench {
             postgres: self.postgres,
             folder: self.folder.unwrap_or_else(std::env::temp_dir),
             log: self.log,
+            quick: self.quick,
+            growth: self.growth,
             count_flushes: !self.no_strace,
         }
     }

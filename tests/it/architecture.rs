@@ -57,14 +57,15 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "limits"]),
     ("http", &["ledger", "protocol", "domain", "limits"]),
     ("config", &["domain", "limits"]),
     ("app", &["http", "ledger", "config", "protocol", "domain", "telemetry", "limits"]),
-    ("cli", &["app", "config", "domain", "limits", "telemetry"]),
+    ("bench", &["domain", "limits"]),
+    ("cli", &["app", "bench", "config", "domain", "limits", "telemetry"]),
 ];
 
 #[test]

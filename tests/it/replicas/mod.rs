@@ -5,11 +5,12 @@ mod pauses;
 mod races;
 
 use crate::support::gateway::Process;
-use crate::support::postgres::needed;
 use crate::support::postgres::replica::Site;
+use crate::support::postgres::{Fresh, needed};
 
 /// Three replicas.
 struct Three {
+    database: Fresh,
     site: Site,
     replicas: Vec<Process>,
 }
@@ -20,7 +21,7 @@ impl Three {
         // Their connections to a server that many tests share.
         let site = Site::new(&database.url, &format!("max_connections = 6\n{rules}"));
         let replicas = (0..3).map(|_| site.start()).collect();
-        Some(Self { site, replicas })
+        Some(Self { database, site, replicas })
     }
 
     fn bases(&self) -> Vec<&str> {

@@ -81,18 +81,17 @@ impl Load {
     /// Waits until so many more are acknowledged; a writer that saw something that must not be ends the test here.
     pub(crate) async fn proceed(&mut self, more: usize, seconds: u64) {
         let goal = self.acknowledged() + more;
-        super::patience::until("the writers go on", seconds, async || {
-            (self.acknowledged() >= goal || !self.writers.is_empty() && self.ended()).then_some(())
+        let mut ended = None;
+        super::patience::until("the writers go on", seconds, || {
+            ended = self.writers.try_join_next();
+            let there = ended.is_some() || self.acknowledged() >= goal;
+            async move { there.then_some(()) }
         })
         .await;
-        if let Some(ended) = self.writers.try_join_next() {
+        if let Some(ended) = ended {
             ended.unwrap();
             panic!("a writer ended early");
         }
-    }
-
-    fn ended(&self) -> bool {
-        self.shared.enough.load(Ordering::SeqCst)
     }
 
     /// Lets each writer finish its operation, and holds a gateway to every receipt: each is there, once, as told.

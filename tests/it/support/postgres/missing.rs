@@ -48,6 +48,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "postgres::opening::migrate_tells_first_and_does_then",
     "replicas::ends::a_rolling_restart_is_nobodys_trouble",
     "replicas::ends::kills_of_replicas_lose_and_double_nothing",
+    "replicas::pauses::a_replica_that_is_stopped_with_a_row_in_its_hands_loses_it",
     "replicas::pauses::a_replica_that_is_stopped_in_the_middle_of_its_work_holds_nobody_up_for_ever",
     "replicas::pauses::a_replica_that_wakes_after_a_take_over_changes_nothing",
     "replicas::races::no_edit_is_lost_between_replicas",

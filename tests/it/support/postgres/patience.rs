@@ -27,12 +27,17 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
 }
 
 /// The same for code that has no runtime.
-pub(crate) fn blocking<T>(what: &str, seconds: u64, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn blocking<T>(what: &str, seconds: u64, ask: impl FnMut() -> Option<T>) -> T {
+    within(seconds, ask).unwrap_or_else(|| panic!("{what}: not within {seconds} s"))
+}
+
+/// None when it is not there in time.
+pub(crate) fn within<T>(seconds: u64, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..seconds * 100 {
         if let Some(found) = ask() {
-            return found;
+            return Some(found);
         }
         std::thread::sleep(STEP);
     }
-    panic!("{what}: not within {seconds} s")
+    None
 }

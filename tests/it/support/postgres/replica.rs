@@ -1,7 +1,9 @@
 //! Gateways in processes of their own over one PostgreSQL database, with one seal key.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -41,9 +43,17 @@ impl Site {
 
     /// A start that must fail by itself: what it says.
     pub(crate) fn refused(&self) -> String {
-        let output = command(self.path()).args(["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
-        assert!(!output.status.success());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        let mut serve = command(self.path());
+        serve.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = serve.spawn().unwrap();
+        let ended = patience::within(30, || child.try_wait().unwrap());
+        if ended.is_none() {
+            child.kill().unwrap();
+        }
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(ended.is_some_and(|status| !status.success()), "it started all the same: {said}");
+        said
     }
 
     /// `fencegate` with these arguments: whether it succeeded, and all that it said.
