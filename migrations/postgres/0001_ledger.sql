@@ -137,11 +137,14 @@ CREATE TABLE operations (
     )
 );
 
--- For the newest operations of a resource.
-CREATE INDEX operations_by_time ON operations (bucket, resource, created_ms);
+-- For the newest operations of a resource. By a hash of it, which is shorter; and so that nothing but a list can go by
+-- this index: with the name itself it would look as good as the key to a planner that does not know how many
+-- operations a resource has.
+CREATE INDEX operations_by_time ON operations (bucket, hashtextextended(resource, 0), created_ms);
 
 -- The few that are not plainly applied are found without walking past all that are.
-CREATE INDEX operations_not_applied ON operations (bucket, resource, created_ms) WHERE state <> 'applied';
+CREATE INDEX operations_not_applied ON operations (bucket, hashtextextended(resource, 0), created_ms)
+    WHERE state <> 'applied';
 
 CREATE TABLE leases (
     bucket         smallint NOT NULL,
@@ -219,12 +222,25 @@ CREATE TYPE changed_resource_v1 AS (
     seen_applied_epoch bigint, seen_applied_token bigint, seen_applied_sequence bigint, seen_commit_no bigint,
     seen_lease bytea
 );
+-- The same where it is known in which place the row lies: it was read there and has been held since, so it is as the
+-- decision saw it.
+CREATE TYPE placed_resource_v1 AS (
+    place tid, bucket smallint, resource text, incarnation bigint, born_epoch bigint, born_token bigint, life text,
+    issued_epoch bigint, issued_token bigint, floor_epoch bigint, floor_token bigint, revoked_epoch bigint,
+    revoked_token bigint, applied_epoch bigint, applied_token bigint, applied_sequence bigint, commit_no bigint,
+    pruned_epoch bigint, pruned_token bigint, pruned_sequence bigint, lease bytea, last_operation text,
+    changed_ms bigint
+);
 CREATE TYPE new_era_v1 AS (
     bucket smallint, resource text, born_epoch bigint, born_token bigint, incarnation bigint
 );
 CREATE TYPE new_target_v1 AS (
     bucket smallint, resource text, target text, incarnation bigint, commit_no bigint, content_type text, size bigint,
     digest bytea, body bytea
+);
+CREATE TYPE placed_target_v1 AS (
+    place tid, bucket smallint, resource text, target text, incarnation bigint, commit_no bigint, content_type text,
+    size bigint, digest bytea, body bytea
 );
 CREATE TYPE new_operation_v1 AS (
     bucket smallint, resource text, incarnation bigint, operation_id text, target text, method text,

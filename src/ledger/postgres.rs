@@ -40,6 +40,7 @@ use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use connect::Shared;
 use fate::TransactionId;
+use load::Places;
 use patience::Patience;
 use session::Request;
 
@@ -60,6 +61,8 @@ pub struct PostgresEngine {
     written: Option<TransactionId>,
     /// One whose COMMIT was not answered. Until its fate is known nothing may be concluded from what is not there.
     doubted: Option<TransactionId>,
+    /// Where the rows lie that it read and holds.
+    places: Places,
     /// What is left of the time for this batch.
     patience: Patience,
 }
@@ -75,7 +78,16 @@ struct Silence(String);
 impl PostgresEngine {
     fn new(shared: Arc<Shared>, copy: Bucket) -> Self {
         let patience = Patience::of(POSTGRES_PATIENCE);
-        Self { shared, copy, session: None, in_transaction: false, written: None, doubted: None, patience }
+        Self {
+            shared,
+            copy,
+            session: None,
+            in_transaction: false,
+            written: None,
+            doubted: None,
+            places: Places::default(),
+            patience,
+        }
     }
 
     /// Asks the session, and waits for its answer as long as the patience lasts. A session that does not answer is set
@@ -128,12 +140,13 @@ impl Engine for PostgresEngine {
         let wanted = Box::new(wanted.clone());
         let doubted = self.doubted;
         self.written = None;
+        self.places = Places::default();
         let loaded = self.ask(|reply| Request::Load(wanted, doubted, reply)).await;
         let loaded = loaded.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
         // Also after a fault: a transaction may be open, and is then rolled back.
         self.in_transaction = true;
-        let loaded = loaded?;
-        self.doubted = None;
+        let (loaded, places) = loaded?;
+        (self.places, self.doubted) = (places, None);
         Ok(loaded)
     }
 
@@ -141,7 +154,7 @@ impl Engine for PostgresEngine {
         if !self.in_transaction {
             return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
         }
-        let work = apply::prepare(changes);
+        let work = apply::prepare(changes, &self.places);
         let applied = self.ask(|reply| Request::Apply(work, reply)).await;
         let applied = applied.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
         self.written = applied?;

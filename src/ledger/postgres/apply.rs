@@ -8,14 +8,16 @@
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, AssertSqlSafe, Row};
 
-use crate::protocol::rows::AuditRow;
+use crate::domain::resource::Address;
+use crate::protocol::rows::{AuditRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::cells;
 use super::connect::Live;
 use super::fate::TransactionId;
 use super::fault::{self, Fault};
-use super::tuples::{Shape, Tuples};
+use super::load::Places;
+use super::tuples::{RowPlace, Shape, Tuples};
 
 /// A statement over rows of one shape, which stand in for `{}`.
 struct Part {
@@ -61,30 +63,49 @@ const RESOURCES_INSERT: Part = Part {
     expects: Expects::EachUnlessOvertaken,
 };
 
-/// The last lines are the fence itself: even for a row that is as the decision saw it, no register goes back.
+macro_rules! update_resources {
+    ($seen:literal) => {
+        concat!(
+            "UPDATE resources AS r SET incarnation = v.incarnation, born_epoch = v.born_epoch, \
+             born_token = v.born_token, life = v.life, issued_epoch = v.issued_epoch, issued_token = v.issued_token, \
+             floor_epoch = v.floor_epoch, floor_token = v.floor_token, revoked_epoch = v.revoked_epoch, \
+             revoked_token = v.revoked_token, applied_epoch = v.applied_epoch, applied_token = v.applied_token, \
+             applied_sequence = v.applied_sequence, commit_no = v.commit_no, pruned_epoch = v.pruned_epoch, \
+             pruned_token = v.pruned_token, pruned_sequence = v.pruned_sequence, lease = v.lease, \
+             last_operation = v.last_operation, changed_ms = v.changed_ms FROM unnest({}) AS v WHERE ",
+            $seen,
+            // The fence itself: even for a row that is as the decision saw it, no register goes back.
+            " AND r.bucket = v.bucket AND r.resource = v.resource \
+             AND (r.floor_epoch, r.floor_token) <= (v.floor_epoch, v.floor_token) \
+             AND (r.issued_epoch, r.issued_token) <= (v.issued_epoch, v.issued_token) \
+             AND r.commit_no <= v.commit_no AND r.incarnation <= v.incarnation RETURNING 1"
+        )
+    };
+}
+
+/// Of a row that lies where it was read, and has been held since.
+const RESOURCES_REPLACE: Part = Part {
+    table: "resources",
+    shape: Shape::PlacedResource,
+    text: update_resources!("r.ctid = v.place"),
+    expects: Expects::Each,
+};
+
+/// Of a row that has every register as the decision saw it.
 const RESOURCES_UPDATE: Part = Part {
     table: "resources",
     shape: Shape::ChangedResource,
-    text: "UPDATE resources AS r SET incarnation = v.incarnation, born_epoch = v.born_epoch, \
-           born_token = v.born_token, life = v.life, issued_epoch = v.issued_epoch, issued_token = v.issued_token, \
-           floor_epoch = v.floor_epoch, floor_token = v.floor_token, revoked_epoch = v.revoked_epoch, \
-           revoked_token = v.revoked_token, applied_epoch = v.applied_epoch, applied_token = v.applied_token, \
-           applied_sequence = v.applied_sequence, commit_no = v.commit_no, pruned_epoch = v.pruned_epoch, \
-           pruned_token = v.pruned_token, pruned_sequence = v.pruned_sequence, lease = v.lease, \
-           last_operation = v.last_operation, changed_ms = v.changed_ms FROM unnest({}) AS v \
-           WHERE r.bucket = v.bucket AND r.resource = v.resource \
-           AND r.incarnation = v.seen_incarnation AND r.life = v.seen_life \
-           AND r.issued_epoch = v.seen_issued_epoch AND r.issued_token = v.seen_issued_token \
-           AND r.floor_epoch = v.seen_floor_epoch AND r.floor_token = v.seen_floor_token \
-           AND r.revoked_epoch IS NOT DISTINCT FROM v.seen_revoked_epoch \
-           AND r.revoked_token IS NOT DISTINCT FROM v.seen_revoked_token \
-           AND r.applied_epoch IS NOT DISTINCT FROM v.seen_applied_epoch \
-           AND r.applied_token IS NOT DISTINCT FROM v.seen_applied_token \
-           AND r.applied_sequence IS NOT DISTINCT FROM v.seen_applied_sequence \
-           AND r.commit_no = v.seen_commit_no AND r.lease IS NOT DISTINCT FROM v.seen_lease \
-           AND (r.floor_epoch, r.floor_token) <= (v.floor_epoch, v.floor_token) \
-           AND (r.issued_epoch, r.issued_token) <= (v.issued_epoch, v.issued_token) \
-           AND r.commit_no <= v.commit_no AND r.incarnation <= v.incarnation RETURNING 1",
+    text: update_resources!(
+        "r.incarnation = v.seen_incarnation AND r.life = v.seen_life \
+         AND r.issued_epoch = v.seen_issued_epoch AND r.issued_token = v.seen_issued_token \
+         AND r.floor_epoch = v.seen_floor_epoch AND r.floor_token = v.seen_floor_token \
+         AND r.revoked_epoch IS NOT DISTINCT FROM v.seen_revoked_epoch \
+         AND r.revoked_token IS NOT DISTINCT FROM v.seen_revoked_token \
+         AND r.applied_epoch IS NOT DISTINCT FROM v.seen_applied_epoch \
+         AND r.applied_token IS NOT DISTINCT FROM v.seen_applied_token \
+         AND r.applied_sequence IS NOT DISTINCT FROM v.seen_applied_sequence \
+         AND r.commit_no = v.seen_commit_no AND r.lease IS NOT DISTINCT FROM v.seen_lease"
+    ),
     expects: Expects::Each,
 };
 
@@ -121,6 +142,17 @@ const TARGETS_STORE: Part = Part {
            ON CONFLICT (bucket, resource, target) DO UPDATE SET incarnation = excluded.incarnation, \
            commit_no = excluded.commit_no, content_type = excluded.content_type, size = excluded.size, \
            digest = excluded.digest, body = excluded.body WHERE t.commit_no < excluded.commit_no RETURNING 1",
+    expects: Expects::Each,
+};
+
+/// The same for content that lies where it was read. Its resource has been held since.
+const TARGETS_REPLACE: Part = Part {
+    table: "targets",
+    shape: Shape::PlacedTarget,
+    text: "UPDATE targets AS t SET incarnation = v.incarnation, commit_no = v.commit_no, \
+           content_type = v.content_type, size = v.size, digest = v.digest, body = v.body FROM unnest({}) AS v \
+           WHERE t.ctid = v.place AND t.bucket = v.bucket AND t.resource = v.resource AND t.target = v.target \
+           AND t.commit_no < v.commit_no RETURNING 1",
     expects: Expects::Each,
 };
 
@@ -168,7 +200,7 @@ pub(super) struct Work {
 }
 
 /// The changes of a batch, ready to be sent: removals first, for in one statement no part sees what another one did.
-pub(super) fn prepare(changes: &ChangeSet) -> Vec<Work> {
+pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     let mut first = Work::default();
     first.add(&TARGETS_CLEAR, changes.cleared.iter().enumerate(), cells::cleared);
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
@@ -177,15 +209,17 @@ pub(super) fn prepare(changes: &ChangeSet) -> Vec<Work> {
     then.add(&NAMESPACES_INSERT, changes.namespaces.values(), cells::namespace);
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
-    then.add(&RESOURCES_UPDATE, known, |cells, (before, after)| {
+    let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
+    let placed = known.iter().filter_map(|(_, after)| place(after).map(|place| (place, *after)));
+    then.add(&RESOURCES_REPLACE, placed, cells::placed);
+    let elsewhere = known.iter().filter(|(_, after)| place(after).is_none());
+    then.add(&RESOURCES_UPDATE, elsewhere, |cells, (before, after)| {
         cells::resource(cells, after);
         cells::seen(cells, before);
     });
     then.add(&ERAS_INSERT, &changes.eras, cells::era);
-    let stored = changes.targets.iter().filter(|(_, change)| match change {
-        TargetChange::Stored { .. } => true,
-        TargetChange::Removed => false,
-    });
+    let (replaced, stored) = contents(changes, places);
+    then.add(&TARGETS_REPLACE, replaced, cells::replaced);
     then.add(&TARGETS_STORE, stored, cells::stored);
     then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
     let (granted, changed) = split(changes.leases.values());
@@ -197,6 +231,25 @@ pub(super) fn prepare(changes: &ChangeSet) -> Vec<Work> {
 
 fn numbered(audit: &[AuditRow]) -> impl Iterator<Item = (usize, &AuditRow)> {
     audit.iter().enumerate()
+}
+
+type Stored<'c> = (&'c Address, &'c TargetChange);
+
+/// New content: that which comes in the place of earlier content, and all other.
+fn contents<'c>(changes: &'c ChangeSet, places: &Places) -> (Vec<(RowPlace, Stored<'c>)>, Vec<Stored<'c>>) {
+    let (mut replaced, mut stored) = (Vec::new(), Vec::new());
+    for (address, change) in &changes.targets {
+        let place = match change {
+            TargetChange::Removed => continue,
+            TargetChange::Stored { .. } if changes.cleared.contains(&address.resource) => None,
+            TargetChange::Stored { .. } => places.targets.get(address),
+        };
+        match place {
+            Some(place) => replaced.push((*place, (address, change))),
+            None => stored.push((address, change)),
+        }
+    }
+    (replaced, stored)
 }
 
 /// Rows that are new, and rows that were there.
@@ -310,11 +363,13 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
     let parts = [
         NAMESPACES_INSERT,
         RESOURCES_INSERT,
+        RESOURCES_REPLACE,
         RESOURCES_UPDATE,
         ERAS_INSERT,
         TARGETS_CLEAR,
         TARGETS_REMOVE,
         TARGETS_STORE,
+        TARGETS_REPLACE,
         OPERATIONS_INSERT,
         LEASES_INSERT,
         LEASES_UPDATE,

@@ -11,7 +11,7 @@ use crate::protocol::rows::{
 
 use super::super::changeset::{ChangeSet, TargetChange};
 use super::rows::target_text;
-use super::tuples::Tuples;
+use super::tuples::{RowPlace, Tuples};
 
 /// The targets that go.
 pub(super) fn removed(changes: &ChangeSet) -> impl Iterator<Item = &Address> {
@@ -78,6 +78,11 @@ pub(super) fn seen(cells: &mut Tuples, row: &ResourceRow) {
     cells.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
 }
 
+pub(super) fn placed(cells: &mut Tuples, (place, row): (RowPlace, &ResourceRow)) {
+    cells.place(place);
+    resource(cells, row);
+}
+
 pub(super) fn era(cells: &mut Tuples, row: &EraRow) {
     name(cells, &row.resource);
     cells.position(row.born);
@@ -93,6 +98,11 @@ pub(super) fn stored(cells: &mut Tuples, (target, change): (&Address, &TargetCha
     cells.whole(row.size);
     cells.blob(row.digest.as_bytes());
     cells.blob(body);
+}
+
+pub(super) fn replaced(cells: &mut Tuples, (place, stored_at): (RowPlace, (&Address, &TargetChange))) {
+    cells.place(place);
+    stored(cells, stored_at);
 }
 
 pub(super) fn operation(cells: &mut Tuples, record: &OperationRecord) {

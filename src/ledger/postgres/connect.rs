@@ -74,6 +74,7 @@ pub(super) struct Server {
     keeps: bool,
     synchronous_commit: String,
     seen: Seen,
+    is_pooled: bool,
 }
 
 const SERVER: &str = "SELECT ROW(\
@@ -93,13 +94,31 @@ pub(super) const LOOK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Ends it.
 pub(super) const LOOKED: &str = "COMMIT";
 
-/// All of it ends with the transaction, so that a pooler in between may give the server to somebody else afterwards.
+/// What every transaction relies on.
 ///
 /// No statement is cut off by a timeout: a COMMIT that is cancelled while it waits for a synchronous standby says that
 /// it is done. A wait for a lock is bounded, and so is the time that a stopped gateway can hold one. The plans are
 /// made once, for any arguments, and only from index look-ups: a plan made while the tables were empty would else walk
 /// through them later.
-macro_rules! begin {
+const SETTINGS: [(&str, &str); 7] = [
+    ("statement_timeout", "0"),
+    ("lock_timeout", "4000"),
+    ("idle_in_transaction_session_timeout", "3000"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("jit", "off"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+];
+
+// The texts say them as literals.
+const _: () = assert!(POSTGRES_LOCK_TIMEOUT_MS == 4_000 && POSTGRES_IDLE_IN_TRANSACTION_MS == 3_000);
+
+/// On a connection of our own the settings are the session's. Each transaction looks whether they are still in force.
+const BEGIN: &str = LOOK;
+const BEGIN_DURABLE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on";
+
+/// Behind a pooler they end with the transaction: the server goes to somebody else then.
+macro_rules! begin_pooled {
     ($synchronous_commit:literal) => {
         concat!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; \
@@ -110,12 +129,8 @@ macro_rules! begin {
         )
     };
 }
-const BEGIN: &str = begin!("; SET LOCAL synchronous_commit = on");
-/// Where the role or the database asks for more than `on`, that stays.
-const BEGIN_REMOTE_APPLY: &str = begin!("");
-
-// The texts say them as literals.
-const _: () = assert!(POSTGRES_LOCK_TIMEOUT_MS == 4_000 && POSTGRES_IDLE_IN_TRANSACTION_MS == 3_000);
+const BEGIN_POOLED: &str = begin_pooled!("");
+const BEGIN_POOLED_DURABLE: &str = begin_pooled!("; SET LOCAL synchronous_commit = on");
 
 impl Shared {
     pub(super) fn new(address: Address, time: Time, id: Uuid, seen: Seen, first: usize) -> Self {
@@ -136,11 +151,11 @@ impl Shared {
                 "too many connections were set aside and wait for the server still".to_owned(),
             ));
         }
-        let (mut connection, server, host) = primary(&self.address, &self.first).await?;
+        let (mut connection, server, _) = primary(&self.address, &self.first).await?;
         match self.recognise(&mut connection, &server).await {
             Ok(shapes) => {
-                let is_pooled = self.address.hosts().get(host).is_some_and(|host| host.is_pooled);
-                Ok(Live { connection, shapes, begin: server.begin(), is_pooled })
+                let (begin, is_pooled) = (server.begin(), server.is_pooled);
+                Ok(Live { connection, shapes, begin, is_pooled })
             }
             Err(fault) => {
                 close(connection).await;
@@ -200,9 +215,15 @@ impl Server {
         Ok(())
     }
 
-    /// The text that begins a transaction on it.
+    /// The text that begins a transaction on it. Whatever is weaker than `on` is raised; `remote_apply` stays.
     pub(super) fn begin(&self) -> &'static str {
-        if self.synchronous_commit == "remote_apply" { BEGIN_REMOTE_APPLY } else { BEGIN }
+        let is_durable = ["on", "remote_apply"].contains(&self.synchronous_commit.as_str());
+        match (self.is_pooled, is_durable) {
+            (false, true) => BEGIN,
+            (false, false) => BEGIN_DURABLE,
+            (true, true) => BEGIN_POOLED,
+            (true, false) => BEGIN_POOLED_DURABLE,
+        }
     }
 
     pub(super) const fn seen(&self) -> Seen {
@@ -235,8 +256,9 @@ pub(super) async fn primary(
 }
 
 async fn reach(host: &Host) -> Result<(PgConnection, Server), Fault> {
-    let mut connection = host.options.connect().await?;
-    let server = match ask(&mut connection).await {
+    let options = if host.is_pooled { host.options.clone() } else { host.options.clone().options(SETTINGS) };
+    let mut connection = options.connect().await?;
+    let server = match ask(&mut connection, host.is_pooled).await {
         Ok(server) => server,
         Err(fault) => {
             close(connection).await;
@@ -251,7 +273,7 @@ async fn reach(host: &Host) -> Result<(PgConnection, Server), Fault> {
     Ok((connection, server))
 }
 
-async fn ask(connection: &mut PgConnection) -> Result<Server, Fault> {
+async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, Fault> {
     connection.execute(LOOK).await?;
     let row = sqlx::query(SERVER).persistent(false).fetch_one(&mut *connection).await?;
     connection.execute(LOOKED).await?;
@@ -263,6 +285,7 @@ async fn ask(connection: &mut PgConnection) -> Result<Server, Fault> {
         keeps: fields.boolean()?,
         synchronous_commit: fields.text()?.to_owned(),
         seen: Seen { system: fields.signed()?, timeline: fields.signed()?, flushed: fields.signed()? },
+        is_pooled,
     })
 }
 

@@ -66,6 +66,7 @@ const READ_ONLY: &str = "25006";
 const NO_STATEMENT: &str = "26000";
 const STATEMENT_TWICE: &str = "42P05";
 const UNIQUE: &str = "23505";
+const PROTOCOL: &str = "08P01";
 const LOCK_TIMEOUT: &str = "55P03";
 
 /// Whether the server said that it undid the transaction, and goes on: then a COMMIT definitely did not happen. After a
@@ -117,6 +118,10 @@ fn told(error: &sqlx::Error) -> String {
         Some(NO_STATEMENT | STATEMENT_TWICE) => {
             "; a connection pooler that mixes prepared statements up stands in between: add \
              statement-cache-capacity=0 to the database address, or let the pooler keep prepared statements"
+        }
+        Some(PROTOCOL) => {
+            "; a connection pooler that does not pass settings on may stand in between: add \
+             statement-cache-capacity=0 to the database address"
         }
         Some(LOCK_TIMEOUT) => "; another gateway or a person holds the rows of this batch",
         _ => "",

@@ -7,7 +7,7 @@
 //! Each lookup is a sub-select of its own below a list of keys: whatever the statistics say, PostgreSQL can only look
 //! each key up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Arguments, AssertSqlSafe, Row};
@@ -28,7 +28,7 @@ use super::rows::{
     self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
 };
 use super::time::Time;
-use super::tuples::{Shape, Tuples};
+use super::tuples::{RowPlace, Shape, Tuples};
 
 /// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, `$2` their names.
 macro_rules! hold_namespaces {
@@ -48,12 +48,12 @@ macro_rules! hold_resources {
         concat!(
             " UNION ALL SELECT 1::smallint, k.ordinal, ROW(",
             $name,
-            ", ",
+            ", r.place, ",
             resource_columns!(),
             ") FROM ",
             $keys,
             " AS k CROSS JOIN LATERAL (\
-             SELECT * FROM resources AS r WHERE r.bucket = k.bucket AND r.resource = k.name FOR UPDATE) AS r"
+             SELECT *, r.ctid AS place FROM resources AS r WHERE r.bucket = k.bucket AND r.resource = k.name FOR UPDATE) AS r"
         )
     };
 }
@@ -77,7 +77,8 @@ const HOLD_BY_LEASE: &str = concat!(
 /// The time after the rows are held, and whether the server takes writes and keeps them.
 const CLOCK: &str = "SELECT 0::smallint, 0, ROW(\
                      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(), \
-                     current_setting('transaction_read_only'), current_setting('synchronous_commit'))";
+                     current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
+                     current_setting('statement_timeout'))";
 
 // Further lists of keys and what is looked up for each: `{}` stands for the number of the argument.
 
@@ -123,10 +124,10 @@ const OPERATIONS: &str = concat!(
 );
 
 const TARGETS: &str = concat!(
-    " UNION ALL SELECT 5::smallint, k.ordinal, ROW(",
+    " UNION ALL SELECT 5::smallint, k.ordinal, ROW(t.place, ",
     target_columns!(),
     ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
-         SELECT * FROM targets AS t WHERE t.bucket = k.bucket AND t.resource = k.resource \
+         SELECT *, t.ctid AS place FROM targets AS t WHERE t.bucket = k.bucket AND t.resource = k.resource \
          AND t.target = k.target LIMIT 1) AS t"
 );
 
@@ -138,10 +139,18 @@ pub(super) struct Place<'c> {
     pub(super) time: &'c Time,
 }
 
+/// Where the rows lie that a batch may replace.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    pub(super) resources: BTreeMap<ResourceName, RowPlace>,
+    pub(super) targets: BTreeMap<Address, RowPlace>,
+}
+
 /// Holds the rows of a batch and loads everything that is wanted and exists. A transaction has just begun.
-pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded, Fault> {
+pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loaded, Places), Fault> {
     let mut snapshot = Snapshot::default();
-    let held = hold(place.live, place.copy, wanted, &mut snapshot).await?;
+    let mut places = Places::default();
+    hold(place.live, place.copy, wanted, &mut snapshot, &mut places).await?;
     let keys = Keys::of(wanted, &snapshot);
     let rows = keys.ask(place.live).await?;
     let mut now = None;
@@ -152,7 +161,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded
             0 => now = Some(place.time.at(clock(&mut fields)?)),
             1 => {
                 let lease = rows::lease(&mut fields)?;
-                if !held.contains(&lease.resource) {
+                if !places.resources.contains_key(&lease.resource) {
                     // It was granted while the rows were being held, and nothing holds its resource.
                     return Err(Fault::Overtaken { table: "leases" });
                 }
@@ -165,21 +174,26 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<Loaded
             }
             3 => snapshot.insert_operation(rows::operation(keys.before_birth(row)?.clone(), &mut fields)?),
             4 => snapshot.insert_operation(rows::operation(keys.operation(row)?.clone(), &mut fields)?),
-            5 => snapshot.insert_target(keys.target(row)?.clone(), rows::target(&mut fields)?),
+            5 => {
+                let address = keys.target(row)?;
+                places.targets.insert(address.clone(), RowPlace(fields.bytes()?));
+                snapshot.insert_target(address.resource.clone(), rows::target(&mut fields)?);
+            }
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }
     let now = now.ok_or_else(|| Fault::unreadable("an answer without a time"))?;
-    Ok(Loaded { snapshot, now })
+    Ok((Loaded { snapshot, now }, places))
 }
 
-/// The first statement. Gives the resources that exist and are held.
+/// The first statement. The resources that have a place afterwards exist, and are held.
 async fn hold(
     live: &mut Live,
     copy: Bucket,
     wanted: &Wanted,
     snapshot: &mut Snapshot,
-) -> Result<BTreeSet<ResourceName>, Fault> {
+    places: &mut Places,
+) -> Result<(), Fault> {
     let mut namespaces: BTreeSet<Namespace> = wanted.namespaces.clone();
     namespaces.extend(wanted.resources.iter().map(ResourceName::namespace));
     let namespaces: Vec<Namespace> = namespaces.into_iter().collect();
@@ -203,7 +217,6 @@ async fn hold(
         add(&mut arguments, live.shapes.argument(&hashed(&wanted.leases))?)?;
         HOLD_BY_LEASE
     };
-    let mut held = BTreeSet::new();
     for row in &live.fetch(text, arguments).await? {
         let (kind, ordinal): (i16, Option<i32>) = (row.try_get(0)?, row.try_get(1)?);
         let mut fields = Fields::required(row, 2)?;
@@ -217,10 +230,10 @@ async fn hold(
             (None, Some(name)) => name,
             (ordinal, _) => at(&resources, ordinal)?.1.clone(),
         };
-        held.insert(name.clone());
+        places.resources.insert(name.clone(), RowPlace(fields.bytes()?));
         snapshot.insert_resource(rows::resource(name, &mut fields)?);
     }
-    Ok(held)
+    Ok(())
 }
 
 /// Milliseconds since 1970, of a server that takes writes and keeps what it acknowledges.
@@ -232,10 +245,17 @@ fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
     if fields.text()? != "off" {
         return Err(Fault::Unusable("the server has become read-only".to_owned()));
     }
-    match fields.text()? {
-        "on" | "remote_apply" => Ok(ms),
-        other => Err(Fault::Unusable(format!("synchronous_commit is {other} in spite of what was set"))),
+    let (synchronous_commit, statement_timeout) = (fields.text()?, fields.text()?);
+    if !["on", "remote_apply"].contains(&synchronous_commit) {
+        return Err(Fault::Unusable(format!("synchronous_commit has become {synchronous_commit}")));
     }
+    if statement_timeout != "0" {
+        return Err(Fault::Unusable(format!(
+            "statement_timeout is {statement_timeout}: a pooler does not pass settings on; add \
+             statement-cache-capacity=0 to the database address"
+        )));
+    }
+    Ok(ms)
 }
 
 /// What the second statement looks up.
@@ -336,8 +356,8 @@ impl Keys {
         Ok(&at(&self.operations, row.try_get(1)?)?.0)
     }
 
-    fn target(&self, row: &PgRow) -> Result<&ResourceName, Fault> {
-        Ok(&at(&self.targets, row.try_get(1)?)?.resource)
+    fn target(&self, row: &PgRow) -> Result<&Address, Fault> {
+        at(&self.targets, row.try_get(1)?)
     }
 }
 

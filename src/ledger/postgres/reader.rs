@@ -87,8 +87,9 @@ macro_rules! operations {
         concat!(
             "SELECT ROW(",
             operation_columns!(),
-            ") FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 AND o.created_ms <= $3 \
-             AND (o.created_ms, o.incarnation, o.operation_id) < ($3, $4, $5) ",
+            ") FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 \
+             AND hashtextextended(o.resource, 0) = hashtextextended($2 COLLATE \"C\", 0) \
+             AND o.created_ms <= $3 AND (o.created_ms, o.incarnation, o.operation_id) < ($3, $4, $5) ",
             $state,
             " ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT $6"
         )

@@ -26,6 +26,10 @@ static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
 /// Two gateways that make or migrate one database do it one after the other: "fencegat" as a number.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7378413942531842420)";
 
+/// A step may take its time, and waits for others for a minute; it is durable when it is done.
+const SETTINGS: &str = "SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = 0; \
+                        SET LOCAL lock_timeout = '1min'; SET LOCAL idle_in_transaction_session_timeout = '1min'";
+
 /// Tables that a database of ours has from the first step on.
 const FOUND: &str = "SELECT to_regclass('fencegate_migrations') IS NOT NULL, \
                      to_regclass('ledger') IS NOT NULL OR to_regclass('resources') IS NOT NULL \
@@ -126,7 +130,7 @@ pub(super) fn version() -> Option<i64> {
 async fn apply(address: &Address, connection: &mut PgConnection) -> Result<(), OpenError> {
     let fail = |error: sqlx::Error| OpenError::database(address, error);
     let mut transaction = connection.begin().await.map_err(fail)?;
-    transaction.execute("SET LOCAL synchronous_commit = on").await.map_err(fail)?;
+    transaction.execute(SETTINGS).await.map_err(fail)?;
     transaction.execute(LOCK).await.map_err(fail)?;
     // `run_direct` is what `run` calls; through `run` the compiler cannot see that our future may change threads.
     MIGRATOR.run_direct(None, &mut *transaction, false).await.map_err(|error| OpenError::Database {

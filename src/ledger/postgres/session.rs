@@ -18,12 +18,12 @@ use super::apply::{self, Work};
 use super::connect::{self, Live, Shared};
 use super::fate::{self, TransactionId};
 use super::fault::{self, Fault};
-use super::load::{self, Place};
+use super::load::{self, Place, Places};
 
 /// What the engine asks of a session.
 pub(super) enum Request {
     /// After a transaction that was not answered, its fate comes first.
-    Load(Box<Wanted>, Option<TransactionId>, oneshot::Sender<Result<Loaded, Fault>>),
+    Load(Box<Wanted>, Option<TransactionId>, oneshot::Sender<Result<(Loaded, Places), Fault>>),
     Apply(Vec<Work>, oneshot::Sender<Result<Option<TransactionId>, Fault>>),
     Commit(oneshot::Sender<CommitOutcome>),
     Rollback(oneshot::Sender<RolledBack>),
@@ -97,7 +97,11 @@ impl Session {
         }
     }
 
-    async fn load(&mut self, wanted: &Wanted, doubted: Option<TransactionId>) -> Result<Loaded, Fault> {
+    async fn load(
+        &mut self,
+        wanted: &Wanted,
+        doubted: Option<TransactionId>,
+    ) -> Result<(Loaded, Places), Fault> {
         self.begin().await?;
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
         if let Some(id) = doubted {

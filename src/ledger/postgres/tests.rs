@@ -7,6 +7,7 @@ use crate::domain::resource::ResourceName;
 use crate::protocol::rows::{NamespaceRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange};
+use super::load::Places;
 use super::tuples::{Shape, Tuples};
 use super::{Address, OpenError, apply, reader};
 
@@ -78,8 +79,8 @@ fn heard_of(name: &str) -> ChangeSet {
 /// One statement for a whole batch, and none for what does not change.
 #[test]
 fn a_batch_is_one_statement() {
-    assert!(apply::prepare(&ChangeSet::default()).is_empty());
-    let work = apply::prepare(&heard_of("jobs/a"));
+    assert!(apply::prepare(&ChangeSet::default(), &Places::default()).is_empty());
+    let work = apply::prepare(&heard_of("jobs/a"), &Places::default());
     let [one] = work.as_slice() else { panic!("{} statements", work.len()) };
     let text = one.statement();
     assert!(text.starts_with("WITH p1 AS (INSERT INTO namespaces"), "{text}");
@@ -92,7 +93,7 @@ fn a_batch_is_one_statement() {
 fn removals_are_a_statement_of_their_own() {
     let mut changes = heard_of("jobs/a");
     changes.cleared.push(ResourceName::parse("jobs/a").unwrap());
-    let work = apply::prepare(&changes);
+    let work = apply::prepare(&changes, &Places::default());
     let texts: Vec<String> = work.iter().map(apply::Work::statement).collect();
     assert_eq!(texts.len(), 2);
     assert!(texts[0].starts_with("WITH p1 AS (DELETE FROM targets"), "{}", texts[0]);

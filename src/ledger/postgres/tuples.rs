@@ -28,8 +28,10 @@ pub(super) enum Shape {
     NewNamespace,
     NewResource,
     ChangedResource,
+    PlacedResource,
     NewEra,
     NewTarget,
+    PlacedTarget,
     NewOperation,
     NewLease,
     ChangedLease,
@@ -37,7 +39,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -46,8 +48,10 @@ impl Shape {
         Self::NewNamespace,
         Self::NewResource,
         Self::ChangedResource,
+        Self::PlacedResource,
         Self::NewEra,
         Self::NewTarget,
+        Self::PlacedTarget,
         Self::NewOperation,
         Self::NewLease,
         Self::ChangedLease,
@@ -65,8 +69,10 @@ impl Shape {
             Self::NewNamespace => "new_namespace_v1",
             Self::NewResource => "new_resource_v1",
             Self::ChangedResource => "changed_resource_v1",
+            Self::PlacedResource => "placed_resource_v1",
             Self::NewEra => "new_era_v1",
             Self::NewTarget => "new_target_v1",
+            Self::PlacedTarget => "placed_target_v1",
             Self::NewOperation => "new_operation_v1",
             Self::NewLease => "new_lease_v1",
             Self::ChangedLease => "changed_lease_v1",
@@ -84,6 +90,8 @@ impl Shape {
             Self::NewNamespace | Self::ChangedLease => 7,
             Self::NewResource => 22,
             Self::ChangedResource => 35,
+            Self::PlacedResource => 23,
+            Self::PlacedTarget => 10,
             Self::NewTarget => 9,
             Self::NewOperation => 20,
             Self::NewLease => 15,
@@ -129,6 +137,10 @@ impl Shapes {
     }
 }
 
+/// Where a row lies (`ctid`): good for as long as its transaction holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowPlace(pub(super) [u8; 6]);
+
 /// Rows of one shape.
 #[derive(Debug)]
 pub(super) struct Tuples {
@@ -145,6 +157,7 @@ const INT8: u32 = 20;
 const INT2: u32 = 21;
 const INT4: u32 = 23;
 const TEXT: u32 = 25;
+const TID: u32 = 27;
 
 impl Tuples {
     pub(super) const fn new(shape: Shape) -> Self {
@@ -218,6 +231,10 @@ impl Tuples {
             Ok(value) => self.cell(INT4, &value.to_be_bytes()),
             Err(_) => self.refused = Some(format!("{value} keys are too many")),
         }
+    }
+
+    pub(super) fn place(&mut self, place: RowPlace) {
+        self.cell(TID, &place.0);
     }
 
     pub(super) fn bucket(&mut self, bucket: Bucket) {
