@@ -52,11 +52,13 @@ pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
 /// it.
 pub const SQLITE_WAL_PAGES: i64 = 32_768;
 
-/// Page cache of the writing connection, in KiB.
-pub const SQLITE_CACHE_KIB: i64 = 16_384;
+/// Page cache of the writing connection, in KiB: the pages that one batch changes, and the inner pages of the trees. What
+/// is beyond it is read from the operating system's cache. More is not better: SQLite looks through all of it at the
+/// end of each commit that split a page.
+pub const SQLITE_CACHE_KIB: i64 = 4_096;
 
-/// Page cache of each reading connection, in KiB.
-pub const SQLITE_READ_CACHE_KIB: i64 = 2_048;
+/// Page cache of each connection that reads or makes checkpoints, in KiB.
+pub const SQLITE_READ_CACHE_KIB: i64 = 1_024;
 
 /// Connections to PostgreSQL where none are configured: its default of 100 then serves a dozen replicas.
 pub const POSTGRES_CONNECTIONS: u32 = 8;
