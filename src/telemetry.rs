@@ -29,8 +29,10 @@ pub fn install() -> anyhow::Result<WorkerGuard> {
         Err(_) => EnvFilter::new("info"),
     };
     // The thread writes what has come together as one, and flushes whenever nothing waits.
-    let (writer, guard) =
-        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LOG_LINES).finish(BufWriter::new(std::io::stderr()));
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LOG_LINES)
+        .finish(BufWriter::new(std::io::stderr()));
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.

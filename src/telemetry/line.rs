@@ -48,7 +48,9 @@ where
         write!(writer, "\",\"level\":\"{}\"", event.metadata().level())?;
         context.format_fields(writer.by_ref(), event)?;
         write!(writer, ",\"target\":\"{}\"", event.metadata().target())?;
-        if let Some(span) = event.parent().and_then(|id| context.span(id)).or_else(|| context.lookup_current()) {
+        if let Some(span) =
+            event.parent().and_then(|id| context.span(id)).or_else(|| context.lookup_current())
+        {
             write!(writer, ",\"span\":{{\"name\":\"{}\"", span.name())?;
             if let Some(fields) = span.extensions().get::<FormattedFields<Members>>() {
                 writer.write_str(fields)?;
@@ -161,8 +163,8 @@ mod tests {
         let page = Page::default();
         let subscriber = tracing_subscriber::fmt()
             .with_writer(page.clone())
-            .event_format(Line)
             .fmt_fields(Members)
+            .event_format(Line)
             .finish();
         tracing::subscriber::with_default(subscriber, tell);
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
@@ -176,7 +178,15 @@ mod tests {
             let span = tracing::info_span!("request", method = "PUT", path = tracing::field::Empty);
             let _inside = span.enter();
             span.record("path", odd);
-            tracing::info!(odd, number = 7, minus = -7, half = 0.5, none = None::<&str>, yes = true, "decided");
+            tracing::info!(
+                odd,
+                number = 7,
+                minus = -7,
+                half = 0.5,
+                none = None::<&str>,
+                yes = true,
+                "decided"
+            );
             tracing::warn!(reason = ?odd, endless = f64::INFINITY, "told {}", odd);
         });
         assert_eq!(told[0]["message"], "decided");
