@@ -86,7 +86,7 @@ fn start_of(
             link_values(values, resource, place);
             values.time(after.created_at);
         },
-        |columns| columns.maybe_integer(),
+        |columns| Ok(columns.maybe_integer()?),
     )?;
     Ok(newest.flatten())
 }
@@ -152,17 +152,14 @@ fn not_applied(
         |values| {
             link_values(values, &filter.resource, place);
             values.text(state.word());
-            match &filter.after {
-                Some(after) => {
-                    values.time(after.created_at);
-                    values.whole(after.incarnation.get());
-                    values.text(after.operation_id.as_str());
-                }
-                None => {
-                    values.integer(i64::MAX);
-                    values.integer(i64::MAX);
-                    values.text("");
-                }
+            if let Some(after) = &filter.after {
+                values.time(after.created_at);
+                values.whole(after.incarnation.get());
+                values.text(after.operation_id.as_str());
+            } else {
+                values.integer(i64::MAX);
+                values.integer(i64::MAX);
+                values.text("");
             }
             values.integer(i64::from(filter.limit));
         },
