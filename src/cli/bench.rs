@@ -55,7 +55,7 @@ pub(super) struct Bench {
     #[arg(long)]
     growth: bool,
     /// PostgreSQL server to use, by a user who may create databases; without it one is started for the run
-    #[arg(long, value_name = "URL", env = "FENCEGATE_BENCH_POSTGRES", hide_env_values = true)]
+    #[arg(long, value_name = "URL")]
     postgres: Option<String>,
     /// Folder on the disk that is to be measured [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
