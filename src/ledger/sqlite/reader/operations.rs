@@ -12,6 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::protocol::rows::OperationRecord;
 
 use super::super::super::read::{OperationFilter, OperationPlace};
+use super::super::columns::Columns;
 use super::super::fault::Fault;
 use super::super::load::{self, found_resource};
 use super::super::rows::{self, Place, operation_columns};
@@ -86,7 +87,7 @@ fn start_of(
             link_values(values, resource, place);
             values.time(after.created_at);
         },
-        |columns| Ok(columns.maybe_integer()?),
+        |columns: &mut Columns<'_>| Columns::maybe_integer(columns),
     )?;
     Ok(newest.flatten())
 }
