@@ -174,6 +174,9 @@ impl Shared {
         }
         self.go_on_from(server.seen)?;
         let shapes = Shapes::ask(connection).await?;
+        if server.is_pooled {
+            Shapes::introduce(connection).await?;
+        }
         connection.execute(LOOKED).await?;
         Ok(shapes)
     }

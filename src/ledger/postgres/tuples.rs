@@ -7,7 +7,7 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
-use sqlx::{Encode, PgConnection, Postgres, Row, Type};
+use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Row, Type};
 
 use crate::domain::counter::Sequence;
 use crate::domain::position::Position;
@@ -124,6 +124,19 @@ impl Shapes {
         Ok(Self(found))
     }
 
+    /// Lets the connection look the shapes up by name before a statement needs them. It would do so between the
+    /// preparation and the use of that statement, with simple queries, and these end a statement that has no name.
+    pub(super) async fn introduce(connection: &mut PgConnection) -> Result<(), Fault> {
+        let numbers: Vec<String> = (1..=Shape::ALL.len()).map(|number| format!("${number}")).collect();
+        let mut query =
+            sqlx::query(AssertSqlSafe(format!("SELECT {}", numbers.join(", ")))).persistent(false);
+        for shape in Shape::ALL {
+            query = query.bind(Absent(shape));
+        }
+        query.fetch_one(connection).await?;
+        Ok(())
+    }
+
     /// The rows as an argument of a statement.
     pub(super) fn argument<'t>(&self, tuples: &'t Tuples) -> Result<Argument<'t>, Fault> {
         if let Some(reason) = tuples.refusal() {
@@ -140,6 +153,25 @@ impl Shapes {
 /// Where a row lies (`ctid`): good for as long as its transaction holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowPlace(pub(super) [u8; 6]);
+
+/// No rows of a shape, which is named and not numbered.
+struct Absent(Shape);
+
+impl Type<Postgres> for Absent {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("record")
+    }
+}
+
+impl Encode<'_, Postgres> for Absent {
+    fn encode_by_ref(&self, _: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Ok(IsNull::Yes)
+    }
+
+    fn produces(&self) -> Option<PgTypeInfo> {
+        Some(PgTypeInfo::array_of(self.0.name()))
+    }
+}
 
 /// Rows of one shape.
 #[derive(Debug)]

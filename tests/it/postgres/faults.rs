@@ -92,9 +92,9 @@ async fn restarts_and_kills_under_load_lose_and_double_nothing() {
     for round in 0..4 {
         load.proceed(60, 30).await;
         if round % 2 == 0 {
-            scene.cluster.stop()
+            scene.cluster.stop();
         } else {
-            scene.cluster.kill()
+            scene.cluster.kill();
         }
         scene.cluster.begin();
     }

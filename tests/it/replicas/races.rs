@@ -63,7 +63,7 @@ async fn publish_once(clients: &[Client], token: &str, round: u64) {
     assert_eq!(commits, [serde_json::json!(round.to_string())]);
 }
 
-/// Many edit one number through three replicas, each with the ETag that it read: no addition is lost.
+/// Many edit one number through three replicas, each with the `ETag` that it read: no addition is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_edit_is_lost_between_replicas() {
     let rules = "[namespaces.sums]\npolicy = \"session\"\ncontract = \"observed\"\nissuer = { external = \"trusted\" }\n";

@@ -1,12 +1,13 @@
 //! The folder below which all servers of this process keep their files, and the files that they begin with.
 
 use std::env;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,7 +41,7 @@ rm -rf "$1"
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    _pipe: Option<ChildStdin>,
+    _caretaker: Child,
 }
 
 fn root(binaries: &Binaries) -> &'static Path {
@@ -54,7 +55,7 @@ impl Root {
         let path =
             env::temp_dir().join(format!("fencegate-test-{}-{}", std::process::id(), &password()[..8]));
         make_folder(binaries, &path);
-        let mut caretaker = binaries
+        let caretaker = binaries
             .as_user(Path::new("/bin/sh"))
             .args(["-c", CARETAKER, "caretaker"])
             .arg(&path)
@@ -64,7 +65,7 @@ impl Root {
             .process_group(0)
             .spawn()
             .unwrap();
-        Self { _pipe: caretaker.stdin.take(), path }
+        Self { path, _caretaker: caretaker }
     }
 }
 
@@ -129,6 +130,10 @@ pub(super) fn password() -> &'static str {
     PASSWORD.get_or_init(|| {
         let mut bytes = [0; 16];
         File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        let mut text = String::new();
+        for byte in bytes {
+            write!(text, "{byte:02x}").unwrap();
+        }
+        text
     })
 }

@@ -24,9 +24,7 @@ pub(crate) struct Addresses(Arc<Mutex<Vec<String>>>);
 
 impl Addresses {
     pub(crate) fn of(bases: &[&str]) -> Self {
-        let addresses = Self::default();
-        bases.iter().for_each(|base| addresses.0.lock().unwrap().push((*base).to_owned()));
-        addresses
+        Self(Arc::new(Mutex::new(bases.iter().map(|base| (*base).to_owned()).collect())))
     }
 
     /// One replica takes the place of another.

@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode before a server: each transaction may run on another of its few connections.
+//! `PgBouncer` in transaction mode before a server: each transaction may run on another of its few connections.
 
 use std::env;
 use std::net::TcpStream;

@@ -84,6 +84,9 @@ async fn accept(listener: TcpListener, server: u16, orders: Arc<Orders>) {
             continue;
         }
         let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { continue };
+        if client.set_nodelay(true).is_err() || server.set_nodelay(true).is_err() {
+            continue;
+        }
         tokio::spawn(forward(client, server, orders.clone()));
     }
 }
