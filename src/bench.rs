@@ -25,6 +25,7 @@ mod rounds;
 mod server;
 mod stage;
 mod templates;
+mod tie;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -45,10 +46,10 @@ use server::Postgres;
 use stage::Folder;
 use templates::{OnPostgres, Templates};
 
-pub use cluster::{KEEPER, Kept, keep};
 pub use peer::{Opponent, serve};
 pub use raw::{Raw, Written};
 pub use report::Report;
+pub use tie::{KEEPER, Kept, TIED, keep, tie};
 
 /// The word that makes this program an opponent.
 pub const OPPONENT: &str = "bench-peer";

@@ -10,6 +10,10 @@ pub const QUEUE_COMMANDS: usize = 1_024;
 /// hundred (`performance.md` section 1).
 pub const BATCH_COMMANDS: usize = 256;
 
+/// Commands of a batch from which on the next one may wait a little for more to share its flush: that many callers are
+/// at it at once, and most of them are about to ask again. With fewer nobody ever waits.
+pub const GATHER_COMMANDS: usize = 8;
+
 /// Content of one batch, in bytes: bounds the transaction and the memory that it holds twice.
 pub const BATCH_BODY_BYTES: usize = 16 * 1_048_576;
 
@@ -29,6 +33,9 @@ pub const SQLITE_READERS: usize = 4;
 /// How long a statement of the embedded database waits for a lock that somebody else holds (a backup, a person with a
 /// shell). The gateway's own connections never hold one against each other for longer than a commit.
 pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest that the embedded database waits for a batch to grow: a disk that stalled once must not slow down what follows.
+pub const SQLITE_GATHER_MOST: Duration = Duration::from_millis(2);
 
 /// Statements that a connection to the embedded database keeps ready: more than there are.
 pub const SQLITE_STATEMENTS_KEPT: usize = 64;
@@ -52,11 +59,13 @@ pub const SQLITE_CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
 /// it.
 pub const SQLITE_WAL_PAGES: i64 = 32_768;
 
-/// Page cache of the writing connection, in KiB.
-pub const SQLITE_CACHE_KIB: i64 = 16_384;
+/// Page cache of the writing connection, in KiB: the pages that one batch changes, and the inner pages of the trees. What
+/// is beyond it is read from the operating system's cache. More is not better: SQLite looks through all of it at the
+/// end of each commit that split a page.
+pub const SQLITE_CACHE_KIB: i64 = 4_096;
 
-/// Page cache of each reading connection, in KiB.
-pub const SQLITE_READ_CACHE_KIB: i64 = 2_048;
+/// Page cache of each connection that reads or makes checkpoints, in KiB.
+pub const SQLITE_READ_CACHE_KIB: i64 = 1_024;
 
 /// Connections to PostgreSQL where none are configured: its default of 100 then serves a dozen replicas.
 pub const POSTGRES_CONNECTIONS: u32 = 8;

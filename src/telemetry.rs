@@ -2,7 +2,9 @@
 //!
 //! A normal fence is one line at info; `error` is for what a person must act on.
 
-use std::io::IsTerminal;
+mod line;
+
+use std::io::{BufWriter, IsTerminal};
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -26,15 +28,18 @@ pub fn install() -> anyhow::Result<WorkerGuard> {
             .map_err(|error| anyhow::anyhow!("{FILTER_VARIABLE}={text:?} is not a log filter: {error}"))?,
         Err(_) => EnvFilter::new("info"),
     };
-    let (writer, guard) =
-        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LOG_LINES).finish(std::io::stderr());
+    // The thread writes what has come together as one, and flushes whenever nothing waits.
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LOG_LINES)
+        .finish(BufWriter::new(std::io::stderr()));
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.
     let installed = if std::io::stderr().is_terminal() {
         builder.with_target(false).try_init()
     } else {
-        builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
+        builder.fmt_fields(line::Members).event_format(line::Line).try_init()
     };
     if installed.is_err() {
         tracing::debug!("logs were set up before");

@@ -146,7 +146,10 @@ impl Sample {
             max_ms: ms(latencies.longest()),
             cpu_us: cpu.and_then(|seconds| per_write(seconds * 1_000_000.0)),
             written_bytes: bytes.and_then(|bytes| per_write(float(bytes))),
-            fault: seen.fault.clone(),
+            fault: seen
+                .fault
+                .clone()
+                .or_else(|| (writes == 0).then(|| "nothing was answered in time".to_owned())),
             ..Self::default()
         }
     }

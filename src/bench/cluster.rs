@@ -3,7 +3,6 @@
 //! PostgreSQL refuses to run as root, so root gives it to another user. A keeper stands between: a process that ends
 //! the server in good order when it is told to, and also when the bench is killed.
 
-use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::chown;
@@ -12,17 +11,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::stage::{Folder, command, free_address, own_program};
+use super::tie::KEEPER;
 use crate::limits::BENCH_STEP_TIMEOUT;
 
 /// Variable that names the folder with the programs of PostgreSQL.
 pub(super) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
-
-/// The word that makes this program a keeper.
-pub const KEEPER: &str = "bench-keeper";
 
 /// Settings of the server. What makes a commit durable stays as it is by default; the rest gives it room, so that no
 /// checkpoint by size falls into one cell and not into another, and lets it use the files of its log again instead of
@@ -118,63 +114,8 @@ impl Cluster {
     }
 }
 
-/// What a keeper starts.
-#[derive(Debug, Clone)]
-pub struct Kept {
-    /// The user that it runs as.
-    pub uid: u32,
-    /// The group that it runs as.
-    pub gid: u32,
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-}
-
-/// Runs a program until it ends, until TERM or INT, or until whoever started this is gone.
-///
-/// # Errors
-/// When the program cannot be started or waited for.
-pub async fn keep(kept: Kept) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
-    end_with_parent()?;
-    let mut command = Command::new(&kept.program);
-    command.args(&kept.arguments);
-    if getuid().is_root() {
-        command.uid(kept.uid).gid(kept.gid);
-    }
-    let mut child = command.spawn().context("cannot start the program")?;
-    tokio::select! {
-        ended = child.wait() => {
-            let ended = ended.context("cannot wait for the program")?;
-            bail!("the program ended early: {ended}");
-        }
-        _ = terminate.recv() => {}
-        // A terminal sends it to everybody; the server is ended once it is told to.
-        _ = interrupt.recv() => {}
-    }
-    // PostgreSQL's "fast" end: it rolls back what is open and does not wait for clients.
-    if let Some(pid) = pid(&child) {
-        kill_process(pid, Signal::INT).context("cannot end the program")?;
-    }
-    timeout(BENCH_STEP_TIMEOUT, child.wait()).await.context("the program does not end")??;
-    Ok(())
-}
-
-/// Asks to be told when the parent ends.
-#[cfg(target_os = "linux")]
-fn end_with_parent() -> anyhow::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).context("cannot watch the parent")
-}
-
-/// Other systems have no such wish.
-#[cfg(not(target_os = "linux"))]
-fn end_with_parent() -> anyhow::Result<()> {
-    Ok(())
-}
-
-fn pid(child: &Child) -> Option<Pid> {
+/// The process that was started, while it is not waited for.
+pub(super) fn pid(child: &Child) -> Option<Pid> {
     child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
 }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::cells::Sample;
 use super::request::PADDING;
-use super::stage::command;
+use super::stage::tied;
 use crate::limits::BENCH_CELL_PATIENCE;
 
 /// Four statements per write.
@@ -55,7 +55,7 @@ impl Pgbench<'_> {
         std::fs::write(&path, self.script).context("cannot write a script")?;
         let (threads, batch) = (self.clients.min(2), self.script == BATCH);
         let seconds = self.measured.as_secs().max(1);
-        let mut pgbench = command(&self.program, folder);
+        let mut pgbench = tied(&self.program, folder)?;
         pgbench.args(["--no-vacuum", "--protocol=prepared"]);
         pgbench.arg(format!("--client={}", self.clients)).arg(format!("--jobs={threads}"));
         pgbench.arg(format!("--time={seconds}")).arg("--file").arg(&path);

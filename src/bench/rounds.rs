@@ -15,7 +15,7 @@ use super::load::Load;
 use super::pgbench::{BATCH, BATCH_ROWS, CTE, NAIVE, Pgbench};
 use super::request::Workload;
 use super::server::Postgres;
-use super::stage::{Folder, Server, command, free_address, own_program};
+use super::stage::{Folder, Server, free_address, own_program, tied};
 use super::templates::{self, Templates};
 use super::usage;
 use super::{OPPONENT, Plan};
@@ -109,7 +109,7 @@ impl Rounds<'_> {
     /// A program of the bench's own: distinct at each number of connections, and one hot resource at 64.
     async fn opponent(&mut self, way: Way, round: u32, store: (&str, String)) -> anyhow::Result<()> {
         let address = free_address()?;
-        let mut peer = command(&own_program()?, self.folder.path());
+        let mut peer = tied(&own_program()?, self.folder.path())?;
         peer.args([OPPONENT, "--listen", &address.to_string(), "--store", store.0, "--database", &store.1]);
         let server = Server::start(peer, address).await?;
         for at in self.plan.connections.clone() {
@@ -205,7 +205,7 @@ impl Rounds<'_> {
             let load_average = usage::load_average();
             let file = self.folder.copy(&self.templates.by_hand, "cell")?.join(super::peer::DATABASE);
             let ms = |duration: Duration| duration.as_millis().to_string();
-            let mut raw = command(&own_program()?, self.folder.path());
+            let mut raw = tied(&own_program()?, self.folder.path())?;
             raw.args([OPPONENT, "--store", "raw", "--database"]).arg(&file);
             raw.args(["--resources", &self.plan.resources.to_string(), "--batch", &batch.to_string()]);
             raw.args(["--warm-up-ms", &ms(self.plan.warm_up), "--measured-ms", &ms(self.plan.measured)]);

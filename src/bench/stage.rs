@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::load::Wire;
+use super::tie::TIED;
 use super::usage::{self, Usage};
 use crate::limits::{BENCH_LOG_BYTES, BENCH_PAUSE, BENCH_STEP_TIMEOUT};
 
@@ -91,6 +92,13 @@ pub(super) fn command(program: &Path, folder: &Path) -> Command {
         }
     }
     command
+}
+
+/// The same, and it is killed when this process is gone, however that came about.
+pub(super) fn tied(program: &Path, folder: &Path) -> anyhow::Result<Command> {
+    let mut command = command(&own_program()?, folder);
+    command.arg(TIED).arg(program);
+    Ok(command)
 }
 
 /// This program.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tokio::process::Command;
 
-use super::stage::{Folder, Server, command, free_address, own_program};
+use super::stage::{Folder, Server, free_address, own_program, tied};
 use super::{Plan, peer, preload, raw};
 
 /// The configuration of every gateway here.
@@ -76,7 +76,7 @@ pub(super) fn sqlite(home: &Path) -> String {
 
 /// Starts a gateway on a database, with its key beside its configuration.
 pub(super) async fn gateway(home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
-    serve(command(&own_program()?, home), home, database, log).await
+    serve(tied(&own_program()?, home)?, home, database, log).await
 }
 
 /// The same under strace, which writes every flush down with its time and file.
@@ -86,7 +86,7 @@ pub(super) async fn traced(
     strace: &Path,
     trace: &Path,
 ) -> anyhow::Result<Server> {
-    let mut program = command(strace, home);
+    let mut program = tied(strace, home)?;
     // Only the traced calls stop the process (--seccomp-bpf), so that it runs at nearly its own speed.
     program.args(["-f", "--seccomp-bpf", "-ttt", "-y", "-e", "trace=fsync,fdatasync", "-o"]);
     program.arg(trace).arg(own_program()?);

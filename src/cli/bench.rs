@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,11 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output::{self, Output};
-use super::{block_on, block_on_all_cores};
+use super::{block_on, block_on_all_cores, end};
 use crate::app::{OsEntropy, SystemClock};
-use crate::bench::{self, Kept, Opponent, Plan, Raw, Stores};
+use crate::bench::{self, KEEPER, Kept, OPPONENT, Opponent, Plan, Raw, Stores, TIED};
 use crate::domain::time::Clock;
 use crate::limits::{BENCH_CONNECTIONS, BENCH_RESOURCES, BENCH_ROUNDS, BENCH_SECONDS};
-
-pub(super) use crate::bench::{KEEPER, OPPONENT};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -56,7 +55,7 @@ pub(super) struct Bench {
     #[arg(long)]
     growth: bool,
     /// PostgreSQL server to use, by a user who may create databases; without it one is started for the run
-    #[arg(long, value_name = "URL", env = "FENCEGATE_BENCH_POSTGRES", hide_env_values = true)]
+    #[arg(long, value_name = "URL")]
     postgres: Option<String>,
     /// Folder on the disk that is to be measured [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
@@ -97,7 +96,7 @@ impl Bench {
 
     fn plan(self) -> Plan {
         let (rounds, seconds, warm_up, resources) = if self.quick {
-            (1, Duration::from_millis(50), Duration::from_millis(20), 2_048)
+            (1, Duration::from_millis(150), Duration::from_millis(50), 2_048)
         } else {
             (3, Duration::from_secs(2), Duration::from_millis(400), 100_000)
         };
@@ -145,7 +144,7 @@ enum Store {
 
 /// An opponent in a process of its own.
 #[derive(Parser)]
-pub(super) struct Peer {
+struct Peer {
     #[arg(long, value_enum)]
     store: Store,
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -163,7 +162,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn run(self, output: &Output) -> Result<(), Failure> {
+    fn run(self, output: &Output) -> Result<(), Failure> {
         let opponent = match self.store {
             Store::Hello => Opponent::Hello,
             Store::Sqlite => Opponent::Sqlite(PathBuf::from(self.database)),
@@ -188,7 +187,7 @@ impl Peer {
 
 /// Ends a server when the bench is gone.
 #[derive(Parser)]
-pub(super) struct Keeper {
+struct Keeper {
     uid: u32,
     gid: u32,
     program: PathBuf,
@@ -197,9 +196,34 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), Failure> {
         let Self { uid, gid, program, arguments } = self;
         let kept = Kept { uid, gid, program, arguments };
         block_on(async { bench::keep(kept).await.map_err(Failure::Start) })
     }
+}
+
+/// Another program that dies with the bench.
+#[derive(Parser)]
+struct Tied {
+    program: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The programs that the benchmark starts; they are no commands for people and stand in no help. `None`: it is none.
+pub(super) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
+    let (first, rest) = (arguments.get(1)?, || arguments.iter().skip(1));
+    let ended = if first == OPPONENT {
+        Peer::try_parse_from(rest()).map(|peer| end(&Output::new(false), |output| peer.run(output)))
+    } else if first == KEEPER {
+        Keeper::try_parse_from(rest()).map(|keeper| end(&Output::new(false), |_| keeper.run()))
+    } else if first == TIED {
+        Tied::try_parse_from(rest()).map(|Tied { program, arguments }| {
+            end(&Output::new(false), |_| Err(Failure::Start(bench::tie(&program, &arguments))))
+        })
+    } else {
+        return None;
+    };
+    Some(ended.unwrap_or_else(|usage| output::usage(&usage)))
 }

@@ -141,18 +141,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(usage) => output::usage(&usage),
         };
     }
-    // So do the programs that the benchmark starts beside the gateway.
-    if arguments.get(1).is_some_and(|first| first == bench::OPPONENT) {
-        return match bench::Peer::try_parse_from(arguments.iter().skip(1)) {
-            Ok(peer) => end(&Output::new(false), |output| peer.run(output)),
-            Err(usage) => output::usage(&usage),
-        };
-    }
-    if arguments.get(1).is_some_and(|first| first == bench::KEEPER) {
-        return match bench::Keeper::try_parse_from(arguments.iter().skip(1)) {
-            Ok(keeper) => end(&Output::new(false), |_| keeper.run()),
-            Err(usage) => output::usage(&usage),
-        };
+    if let Some(ended) = bench::hidden(&arguments) {
+        return ended;
     }
     match Cli::try_parse_from(arguments) {
         Ok(cli) => end(&Output::new(cli.global.json), |output| dispatch(cli, output)),

@@ -64,10 +64,10 @@ pub(super) fn livez() -> Response {
 /// `GET /readyz`. A namespace that is configured differently is named and makes nobody unready: the others are served.
 pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
-    let (ledger, reads) = tokio::join!(ledger(hall), reads(hall));
-    let checks = [ledger, reads, definitions(hall).await, accepting(hall)];
-    let [ledger, reads, _, accepting] = &checks;
-    let ready = ledger.ok && reads.ok && accepting.ok;
+    let (writers, readers) = tokio::join!(ledger(hall), reads(hall));
+    let checks = [writers, readers, definitions(hall).await, accepting(hall)];
+    let [writers, readers, _, accepting] = &checks;
+    let ready = writers.ok && readers.ok && accepting.ok;
     let status = if ready { StatusCode::OK } else { Code::DatabaseUnavailable.status() };
     let checks = asked.query.value("verbose").map(|_| checks);
     Ok(wire::json(status, &ReadyJson { ready, checks }))

@@ -10,7 +10,7 @@ use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
 use crate::domain::resource::Bucket;
-use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS};
+use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
 use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
 
@@ -60,7 +60,17 @@ impl<E: Engine> Driver<E> {
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut drained = Vec::with_capacity(BATCH_COMMANDS);
+        let mut before = 0;
         while queue.recv_many(&mut drained, BATCH_COMMANDS).await > 0 {
+            if before >= GATHER_COMMANDS {
+                self.engine.gather().await;
+                while drained.len() < BATCH_COMMANDS
+                    && let Ok(job) = queue.try_recv()
+                {
+                    drained.push(job);
+                }
+            }
+            before = drained.len();
             let mut jobs = drained.drain(..).peekable();
             while jobs.peek().is_some() {
                 let mut bytes = 0_usize;

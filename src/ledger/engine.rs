@@ -2,7 +2,7 @@
 //! commit once. An engine holds no rule; it repeats the fence in its predicates and counts the rows.
 
 use std::fmt::Debug;
-use std::future::Future;
+use std::future::{Future, ready};
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::seal::{KeyFingerprint, KeyId};
@@ -53,6 +53,11 @@ pub enum CommitOutcome {
 pub trait Engine: Send + 'static {
     /// Whether its steps block their thread: then its committer gets a thread of its own.
     const BLOCKS: bool = false;
+
+    /// Waits a little for more commands, when the batch before had many: they share a flush then. Not at all by default.
+    fn gather(&mut self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
 
     /// Begins a transaction, holds the rows in canonical order, and loads what a batch wants.
     fn load(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Loaded, EngineError>> + Send;

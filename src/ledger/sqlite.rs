@@ -24,6 +24,7 @@ mod values;
 use std::future::{Future, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tracing::{info, warn};
@@ -31,6 +32,7 @@ use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::time::Timestamp;
+use crate::limits::SQLITE_GATHER_MOST;
 use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
@@ -55,6 +57,8 @@ struct Progress {
     pending: LedgerSeq,
     /// Pages that this batch changes, more or less.
     pages: i64,
+    /// How long the last commit took.
+    flush: Duration,
 }
 
 /// The writer. It owns the one connection that writes, and the lock of the file.
@@ -148,8 +152,10 @@ impl SqliteEngine {
         let Some(connection) = self.connection.as_ref().filter(|_| self.in_transaction) else {
             return CommitOutcome::Failed("there is no transaction to commit".to_owned());
         };
+        let began = self.time.monotonic();
         match statement(connection, "COMMIT") {
             Ok(()) => {
+                self.progress.flush = self.time.monotonic().saturating_sub(began);
                 self.in_transaction = false;
                 self.progress.committed = self.progress.committed.max(self.progress.pending);
                 self.checkpointer.committed(self.progress.pages);
@@ -190,6 +196,12 @@ fn statement(connection: &Connection, text: &str) -> Result<(), rusqlite::Error>
 /// Every step is done when its future is made: the committer has a thread of its own, which may wait for the disk.
 impl Engine for SqliteEngine {
     const BLOCKS: bool = true;
+
+    /// A quarter of what the last flush took: long enough to spare flushes under load, and little beside one.
+    fn gather(&mut self) -> impl Future<Output = ()> + Send {
+        std::thread::sleep((self.progress.flush / 4).min(SQLITE_GATHER_MOST));
+        ready(())
+    }
 
     fn load(&mut self, wanted: &Wanted) -> impl Future<Output = Result<Loaded, EngineError>> + Send {
         ready(self.begin_and_load(wanted))

@@ -1,6 +1,7 @@
 //! The effective time of one database, shared by its writer and its readers.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::domain::time::{Clock, EffectiveTime, Timestamp};
 
@@ -19,5 +20,10 @@ impl SharedTime {
     /// The effective time now.
     pub(super) fn now(&self) -> Timestamp {
         self.effective.lock().unwrap_or_else(PoisonError::into_inner).read(self.clock.as_ref())
+    }
+
+    /// For how long something takes.
+    pub(super) fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
     }
 }

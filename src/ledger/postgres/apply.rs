@@ -210,8 +210,8 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
     let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
-    let placed = known.iter().filter_map(|(_, after)| place(after).map(|place| (place, *after)));
-    then.add(&RESOURCES_REPLACE, placed, cells::placed);
+    let lying = known.iter().filter_map(|(_, after)| place(after).map(|place| (place, *after)));
+    then.add(&RESOURCES_REPLACE, lying, cells::placed);
     let elsewhere = known.iter().filter(|(_, after)| place(after).is_none());
     then.add(&RESOURCES_UPDATE, elsewhere, |cells, (before, after)| {
         cells::resource(cells, after);
@@ -222,9 +222,9 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     then.add(&TARGETS_REPLACE, replaced, cells::replaced);
     then.add(&TARGETS_STORE, stored, cells::stored);
     then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
-    let (granted, changed) = split(changes.leases.values());
+    let (granted, ended_or_renewed) = split(changes.leases.values());
     then.add(&LEASES_INSERT, granted, cells::lease);
-    then.add(&LEASES_UPDATE, changed, cells::changed_lease);
+    then.add(&LEASES_UPDATE, ended_or_renewed, cells::changed_lease);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
 }
@@ -295,8 +295,12 @@ impl Work {
                 counts.push_str(", ");
             }
             let one = part.text.replacen("{}", &format!("${number}"), 1);
-            text.push_str(&format!("p{number} AS ({one})"));
-            counts.push_str(&format!("(SELECT count(*) FROM p{number})"));
+            for piece in ["p", &number.to_string(), " AS (", &one, ")"] {
+                text.push_str(piece);
+            }
+            for piece in ["(SELECT count(*) FROM p", &number.to_string(), ")"] {
+                counts.push_str(piece);
+            }
         }
         text.push_str(&counts);
         text.push_str(", pg_current_xact_id()::text::bigint");

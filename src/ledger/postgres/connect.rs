@@ -66,6 +66,7 @@ impl Live {
 }
 
 /// What a server says of itself.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and they are read in one row")]
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     version: i64,

@@ -35,12 +35,10 @@ impl Time {
     /// The effective time when the database's clock says so many milliseconds. No row that another transaction wrote
     /// before it gave the lock away is younger, except after a jump of the server's clock.
     pub(super) fn at(&self, database_ms: i64) -> Timestamp {
-        match &self.given {
-            Some(given) => given.now(),
-            None => {
-                let before = self.last.fetch_max(database_ms, Ordering::Relaxed);
-                Timestamp::from_ms(before.max(database_ms))
-            }
+        if let Some(given) = &self.given {
+            return given.now();
         }
+        let before = self.last.fetch_max(database_ms, Ordering::Relaxed);
+        Timestamp::from_ms(before.max(database_ms))
     }
 }

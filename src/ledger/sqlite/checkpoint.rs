@@ -42,7 +42,7 @@ struct Log {
 impl Checkpointer {
     /// Starts the task on a connection of its own.
     pub(super) fn start(path: &Path) -> Result<Self, rusqlite::Error> {
-        let connection = settings::writer(path)?;
+        let connection = settings::checkpointer(path)?;
         let signals = Arc::new(Signals::default());
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(path.to_owned(), Some(connection), signals.clone(), stop.clone()));
@@ -118,7 +118,7 @@ async fn wait(committed: &Notify) {
 fn round(path: &Path, connection: Option<Connection>, behind: &AtomicBool) -> Result<Connection, Fault> {
     let open = match connection {
         Some(open) => open,
-        None => settings::writer(path)?,
+        None => settings::checkpointer(path)?,
     };
     let log = checkpoint(&open, "PRAGMA wal_checkpoint(NOOP)")?;
     if log.waiting() < SQLITE_CHECKPOINT_PAGES {

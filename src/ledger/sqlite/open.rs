@@ -221,7 +221,7 @@ impl Database {
                 in_transaction: false,
                 places: Places::new(),
                 id: found.id,
-                progress: Progress { committed: reached, pending: reached, pages: 0 },
+                progress: Progress { committed: reached, pending: reached, ..Progress::default() },
                 time,
                 readers,
                 checkpointer,

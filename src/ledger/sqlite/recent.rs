@@ -94,7 +94,9 @@ mod tests {
     fn keys_come_back_in_order_and_are_found_from_the_newest() {
         let mut recent = Recent::default();
         let keys = [(7, 1), (-3, 2), (7, 9)].map(|(hash, operation)| Key { hash, operation });
-        keys.iter().for_each(|key| recent.push(*key));
+        for key in keys {
+            recent.push(key);
+        }
         let read = Recent::read(&recent.bytes()).unwrap();
         assert_eq!(read, recent);
         assert_eq!(read.having(7).collect::<Vec<_>>(), [9, 1]);

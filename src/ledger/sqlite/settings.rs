@@ -36,9 +36,18 @@ pub(super) enum Unfit {
 /// SQLite's page, which a ledger does not change.
 const PAGE_BYTES: i64 = 4_096;
 
-/// A connection that writes. The file must be there.
+/// The connection that writes. The file must be there.
 pub(super) fn writer(path: &Path) -> Result<Connection, rusqlite::Error> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, SQLITE_CACHE_KIB)?;
+    logging(path, SQLITE_CACHE_KIB)
+}
+
+/// The connection that makes checkpoints. It reads no pages of its own.
+pub(super) fn checkpointer(path: &Path) -> Result<Connection, rusqlite::Error> {
+    logging(path, SQLITE_READ_CACHE_KIB)
+}
+
+fn logging(path: &Path, cache_kib: i64) -> Result<Connection, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, cache_kib)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     // Checkpoints are made beside the commits, see `checkpoint`.

@@ -55,12 +55,11 @@ impl<'s, 'c> Values<'s, 'c> {
 
     /// A number that a column holds: at most 2^63 - 1.
     pub(super) fn whole(&mut self, value: u64) {
-        match i64::try_from(value) {
-            Ok(value) => self.add(value),
-            Err(_) => {
-                self.bound = self.bound.saturating_add(1);
-                self.refused = Some(Fault::unreadable(format!("{value} is above what a column holds")));
-            }
+        if let Ok(value) = i64::try_from(value) {
+            self.add(value);
+        } else {
+            self.bound = self.bound.saturating_add(1);
+            self.refused = Some(Fault::unreadable(format!("{value} is above what a column holds")));
         }
     }
 

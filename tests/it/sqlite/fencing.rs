@@ -3,12 +3,13 @@
 
 use fencegate::domain::counter::{Epoch, Incarnation, Token};
 use fencegate::domain::lease::LeaseState;
+use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::Position;
 use fencegate::ledger::changeset::{ChangeSet, RowChange, TargetChange};
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError};
 use fencegate::ledger::sqlite::SqliteEngine;
 use fencegate::protocol::command::Acquire;
-use fencegate::protocol::rows::{EraRow, LeaseRow, ResourceRow};
+use fencegate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow};
 use fencegate::protocol::{Command, Snapshot, Wanted};
 use uuid::Uuid;
 
@@ -133,10 +134,16 @@ async fn rows_that_are_there_are_never_overwritten() {
     set.resources.insert(row.resource.clone(), RowChange { before: None, after: raised(&row, 90) });
     refuse(&mut engine, &set, "a resource").await;
 
-    let mut set = ChangeSet::default();
+    let mut set = changed(&row, raised(&row, 90));
     let record = rows.operations().next().unwrap().clone();
-    set.operations.push(record);
+    set.operations.push(record.clone());
     refuse(&mut engine, &set, "an operation").await;
+    let other = OperationRecord { operation_id: OperationId::parse("other").unwrap(), ..record };
+    set.operations = vec![other.clone(), other.clone()];
+    refuse(&mut engine, &set, "an operation of the same batch").await;
+    let mut set = ChangeSet::default();
+    set.operations.push(other);
+    refuse(&mut engine, &set, "an operation that leaves its resource as it is").await;
 
     let mut set = ChangeSet::default();
     let lease = rows.leases().next().unwrap().clone();
@@ -154,7 +161,7 @@ async fn rows_that_are_there_are_never_overwritten() {
     set.namespaces.insert(namespace.namespace.clone(), namespace);
     refuse(&mut engine, &set, "a namespace").await;
 
-    let mut set = ChangeSet::default();
+    let mut set = changed(&row, raised(&row, 90));
     let (address, stored) = rows.targets().next().unwrap();
     let same = TargetChange::Stored { row: stored.clone(), body: "one of free/a".into() };
     set.targets.insert(address.clone(), same);

@@ -5,7 +5,7 @@ use fencegate::domain::resource::{Namespace, ResourceName};
 use fencegate::ledger::read::{DocumentRead, OperationFilter, OperationPlace, ResourceFilter};
 use fencegate::protocol::rows::Life;
 
-use super::place::{Place, Running, address, delete, meddle, name, put};
+use super::place::{Place, Running, address, answer, delete, meddle, name, put};
 
 async fn names(running: &Running, filter: ResourceFilter) -> Vec<String> {
     let found = running.ledger.read(|reader| reader.resources(filter)).await.unwrap();
@@ -197,6 +197,61 @@ async fn operations_are_paged_from_the_newest() {
     assert_eq!(uncertain.iter().map(|one| one.operation_id.as_str()).collect::<Vec<_>>(), ["op-3"]);
     assert_eq!(page(None, None).await.unwrap().len(), 7);
     running.close().await;
+}
+
+/// Keys move from the resource's row to the index many at a time; before and after, each operation is found, told apart
+/// from those of other resources, and replayed.
+#[tokio::test]
+async fn an_operation_is_found_wherever_its_key_stands() {
+    let place = Place::new();
+    let mut running = place.run().await;
+    let ids: Vec<String> = (1..=40).map(|number| format!("op-{number}")).collect();
+    for (id, sequence) in ids.iter().zip(1..) {
+        running.put(&put("free/a", id, "7", sequence)).await;
+        running.put(&put("free/b", id, "7", sequence)).await;
+        if sequence % 13 == 0 {
+            running.close().await;
+            running = place.run().await;
+        }
+    }
+    for (id, sequence) in ids.iter().zip(1..) {
+        let again = running.put(&put("free/a", id, "7", sequence)).await;
+        assert_eq!((again.replayed, again.response.commit.get()), (true, sequence), "{id}");
+        let id = OperationId::parse(id).unwrap();
+        let read = running.ledger.read(move |reader| reader.operation(name("free/b"), id, None)).await;
+        let record = read.unwrap().unwrap();
+        assert_eq!((record.resource, record.sequence.unwrap().get()), (name("free/b"), sequence));
+    }
+    let filter = OperationFilter { resource: name("free/a"), state: None, after: None, limit: 100 };
+    let listed = running.ledger.read(|reader| reader.operations(filter)).await.unwrap();
+    assert_eq!(listed.len(), 40);
+    running.close().await;
+    let moved: i64 = answer(&place.path(), "SELECT count(*) FROM operation_keys").await;
+    assert!(moved > 40 && moved < 80, "{moved} of 80 keys stand in the index");
+    place.check().await;
+}
+
+/// A document whose bytes stand beside its resource becomes one whose bytes stand apart, and back, and goes.
+#[tokio::test]
+async fn a_document_is_read_wherever_its_bytes_stand() {
+    let place = Place::new();
+    let running = place.run().await;
+    let sizes = [10, 1_024, 1_025, 100_000, 2_000, 0, 5_000];
+    for (size, sequence) in sizes.into_iter().zip(1..) {
+        running.put(&put("free/a", &format!("op-{size}"), "7", sequence).body(vec![7; size])).await;
+        let read = running.ledger.read(|reader| reader.document(address("free/a"), true)).await.unwrap();
+        assert_eq!(read.body.unwrap(), vec![7; size]);
+        assert_eq!(read.target.unwrap().size, u64::try_from(size).unwrap());
+        let read = running.ledger.read(|reader| reader.resource(name("free/a"))).await.unwrap().unwrap();
+        assert_eq!(read.targets.len(), 1);
+    }
+    running.put(&put("tree/a", "large", "7", 1).body(vec![1; 9_000])).await;
+    running.put(&delete("free/a", "gone", "7", 20)).await;
+    running.put(&delete("tree/a", "gone", "7", 2)).await;
+    running.close().await;
+    assert_eq!(answer::<i64>(&place.path(), "SELECT count(*) FROM bodies").await, 0);
+    assert_eq!(answer::<i64>(&place.path(), "SELECT count(doc_commit) FROM resources").await, 0);
+    place.check().await;
 }
 
 /// Readers see whole commits while the writer goes on.

@@ -97,13 +97,12 @@ fn collect(shared: &Shared, rows: &[PgRow]) -> Result<Vec<ResourceRead>, Fault> 
     for row in rows {
         let name: &str = row.try_get(5)?;
         let target = target(row)?;
-        match found.last_mut().filter(|last| last.resource.resource.as_str() == name) {
-            Some(last) => last.targets.extend(target),
-            None => {
-                let mut read = whole(shared, row)?;
-                read.targets.extend(target);
-                found.push(read);
-            }
+        if let Some(last) = found.last_mut().filter(|last| last.resource.resource.as_str() == name) {
+            last.targets.extend(target);
+        } else {
+            let mut read = whole(shared, row)?;
+            read.targets.extend(target);
+            found.push(read);
         }
     }
     Ok(found)

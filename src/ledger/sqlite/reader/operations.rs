@@ -12,6 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::protocol::rows::OperationRecord;
 
 use super::super::super::read::{OperationFilter, OperationPlace};
+use super::super::columns::Columns;
 use super::super::fault::Fault;
 use super::super::load::{self, found_resource};
 use super::super::rows::{self, Place, operation_columns};
@@ -86,7 +87,7 @@ fn start_of(
             link_values(values, resource, place);
             values.time(after.created_at);
         },
-        |columns| columns.maybe_integer(),
+        |columns: &mut Columns<'_>| Columns::maybe_integer(columns),
     )?;
     Ok(newest.flatten())
 }
@@ -152,17 +153,14 @@ fn not_applied(
         |values| {
             link_values(values, &filter.resource, place);
             values.text(state.word());
-            match &filter.after {
-                Some(after) => {
-                    values.time(after.created_at);
-                    values.whole(after.incarnation.get());
-                    values.text(after.operation_id.as_str());
-                }
-                None => {
-                    values.integer(i64::MAX);
-                    values.integer(i64::MAX);
-                    values.text("");
-                }
+            if let Some(after) = &filter.after {
+                values.time(after.created_at);
+                values.whole(after.incarnation.get());
+                values.text(after.operation_id.as_str());
+            } else {
+                values.integer(i64::MAX);
+                values.integer(i64::MAX);
+                values.text("");
             }
             values.integer(i64::from(filter.limit));
         },
