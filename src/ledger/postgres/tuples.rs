@@ -59,24 +59,29 @@ impl Shape {
     ];
 
     /// Its name in the schema.
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
+        self.array().trim_end_matches("[]")
+    }
+
+    /// The name of an array of it.
+    const fn array(self) -> &'static str {
         match self {
-            Self::KeyNamed => "key_named_v1",
-            Self::KeyHashed => "key_hashed_v1",
-            Self::KeyTarget => "key_target_v1",
-            Self::KeyOperation => "key_operation_v1",
-            Self::KeyPosition => "key_position_v1",
-            Self::NewNamespace => "new_namespace_v1",
-            Self::NewResource => "new_resource_v1",
-            Self::ChangedResource => "changed_resource_v1",
-            Self::PlacedResource => "placed_resource_v1",
-            Self::NewEra => "new_era_v1",
-            Self::NewTarget => "new_target_v1",
-            Self::PlacedTarget => "placed_target_v1",
-            Self::NewOperation => "new_operation_v1",
-            Self::NewLease => "new_lease_v1",
-            Self::ChangedLease => "changed_lease_v1",
-            Self::NewAudit => "new_audit_v1",
+            Self::KeyNamed => "key_named_v1[]",
+            Self::KeyHashed => "key_hashed_v1[]",
+            Self::KeyTarget => "key_target_v1[]",
+            Self::KeyOperation => "key_operation_v1[]",
+            Self::KeyPosition => "key_position_v1[]",
+            Self::NewNamespace => "new_namespace_v1[]",
+            Self::NewResource => "new_resource_v1[]",
+            Self::ChangedResource => "changed_resource_v1[]",
+            Self::PlacedResource => "placed_resource_v1[]",
+            Self::NewEra => "new_era_v1[]",
+            Self::NewTarget => "new_target_v1[]",
+            Self::PlacedTarget => "placed_target_v1[]",
+            Self::NewOperation => "new_operation_v1[]",
+            Self::NewLease => "new_lease_v1[]",
+            Self::ChangedLease => "changed_lease_v1[]",
+            Self::NewAudit => "new_audit_v1[]",
         }
     }
 
@@ -102,9 +107,9 @@ impl Shape {
 
 /// What the shapes are called inside one server.
 #[derive(Debug, Clone)]
-pub(super) struct Shapes(Vec<(Shape, Oid, Oid)>);
+pub(super) struct Shapes(Vec<(Shape, Oid)>);
 
-const SHAPES: &str = "SELECT to_regtype(k.name)::oid, to_regtype(k.name || '[]')::oid \
+const SHAPES: &str = "SELECT to_regtype(k.name)::oid \
                       FROM unnest($1::text[]) WITH ORDINALITY AS k (name, place) ORDER BY k.place";
 
 impl Shapes {
@@ -113,13 +118,13 @@ impl Shapes {
         let rows = sqlx::query(SHAPES).bind(names).persistent(false).fetch_all(connection).await?;
         let mut found = Vec::with_capacity(rows.len());
         for (shape, row) in Shape::ALL.into_iter().zip(&rows) {
-            let (Some(element), Some(array)) = (row.try_get(0)?, row.try_get(1)?) else {
+            let Some(element) = row.try_get(0)? else {
                 return Err(Fault::Unusable(format!(
                     "the schema has no type {}; run fencegate migrate",
                     shape.name()
                 )));
             };
-            found.push((shape, element, array));
+            found.push((shape, element));
         }
         Ok(Self(found))
     }
@@ -142,11 +147,11 @@ impl Shapes {
         if let Some(reason) = tuples.refusal() {
             return Err(Fault::unreadable(reason));
         }
-        let shape = self.0.iter().find(|(shape, _, _)| *shape == tuples.shape);
-        let Some((_, element, array)) = shape.copied() else {
+        let shape = self.0.iter().find(|(shape, _)| *shape == tuples.shape);
+        let Some((_, element)) = shape.copied() else {
             return Err(Fault::unreadable(format!("no type {}", tuples.shape.name())));
         };
-        Ok(Argument { element, array, tuples })
+        Ok(Argument { element, tuples })
     }
 }
 
@@ -342,7 +347,6 @@ impl Tuples {
 /// Rows with the names that one server gives to their types.
 pub(super) struct Argument<'t> {
     element: Oid,
-    array: Oid,
     tuples: &'t Tuples,
 }
 
@@ -367,7 +371,9 @@ impl Encode<'_, Postgres> for Argument<'_> {
     }
 
     fn produces(&self) -> Option<PgTypeInfo> {
-        Some(PgTypeInfo::with_oid(self.array))
+        // By name: what sqlx does not know yet it asks before it prepares a statement. What it meets by number it asks
+        // afterwards, and with that it would undo a statement that has no name.
+        Some(PgTypeInfo::with_name(self.tuples.shape.array()))
     }
 
     fn size_hint(&self) -> usize {
