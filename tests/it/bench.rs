@@ -1,65 +1,124 @@
-//! The benchmark runs: every cell of the embedded part is measured, and a wrong answer is not counted as a fast one.
+//! The benchmark runs: every cell is measured, and a wrong answer is not counted as a fast one. The figures mean nothing
+//! here.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::gateway::command;
+use crate::support::postgres::needed_binaries;
 
-/// Runs it on SQLite with short cells, and gives what it printed and its report.
-fn quick(arguments: &[&str]) -> (String, Value) {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report.json");
+/// The shortest run of it, in a folder.
+fn quick(folder: &TempDir, only: &str) -> Command {
     let mut bench = command(folder.path());
-    bench.args(["bench", "--quick", "--only", "sqlite", "--no-strace", "--folder", "."]).args(arguments);
-    bench.arg("--report").arg(&report).stdin(Stdio::null());
+    bench.args(["bench", "--quick", "--only", only, "--connections", "1,64", "--folder", ".", "--no-strace"]);
+    bench.args(["--report", "report.json"]).stdin(Stdio::null());
+    bench
+}
+
+/// Runs it to its end, and gives what it printed and its report.
+fn ended(folder: &TempDir, bench: &mut Command) -> (String, Value) {
     let ended = bench.output().unwrap();
-    let said = String::from_utf8(ended.stderr).unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["report.json"], "the run leaves something behind");
-    (String::from_utf8(ended.stdout).unwrap(), serde_json::from_slice(&fs::read(&report).unwrap()).unwrap())
+    let report = fs::read(folder.path().join("report.json")).unwrap();
+    (String::from_utf8(ended.stdout).unwrap(), serde_json::from_slice(&report).unwrap())
 }
 
-#[test]
-fn every_cell_of_the_embedded_part_is_measured() {
-    // A benchmark that is never run is broken on the day it is needed.
-    let (told, report) = quick(&["--connections", "1,64"]);
+/// Holds the cells of a report against those that must be there; each counted something and failed in nothing.
+fn measured(report: &Value, expected: &[&str]) {
     let cells = report["cells"].as_array().unwrap();
-    let found: BTreeSet<String> = cells
-        .iter()
-        .map(|cell| {
-            format!("{} {} {}", cell["way"].as_str().unwrap(), cell["kind"].as_str().unwrap(), cell["at"])
-        })
-        .collect();
-    let expected = [
-        "hello distinct 1",
-        "hello distinct 64",
-        "gateway-sqlite distinct 1",
-        "gateway-sqlite distinct 64",
-        "gateway-sqlite hot 1",
-        "gateway-sqlite hot 64",
-        "gateway-sqlite batch 16",
-        "gateway-sqlite pace-50 64",
-        "gateway-sqlite pace-80 64",
-        "pool-sqlite distinct 1",
-        "pool-sqlite distinct 64",
-        "pool-sqlite hot 64",
-        "raw-sqlite batch 64",
-        "raw-sqlite batch 256",
-    ];
-    assert_eq!(found, expected.into_iter().map(str::to_owned).collect());
+    let name = |cell: &Value| {
+        format!("{} {} {}", cell["way"].as_str().unwrap(), cell["kind"].as_str().unwrap(), cell["at"])
+    };
+    let found: BTreeSet<String> = cells.iter().map(name).collect();
+    assert_eq!(found, expected.iter().map(|cell| (*cell).to_owned()).collect(), "{}", report["conditions"]);
     for cell in cells {
         let sample = &cell["rounds"][0];
         assert_eq!(sample["fault"], Value::Null, "{cell}");
         assert!(sample["writes"].as_u64().unwrap() > 0, "{cell}");
         assert!(cell["rate"]["median"].as_f64().unwrap() > 0.0, "{cell}");
     }
-    let goal =
-        |id: &str| report["goals"].as_array().unwrap().iter().find(|goal| goal["id"] == id).cloned().unwrap();
-    assert!(goal("P1")["reached"]["median"].as_f64().unwrap() > 0.0, "{report}");
-    assert_eq!(goal("P8")["met"], Value::Null, "nothing was measured on PostgreSQL");
+}
+
+fn goal<'a>(report: &'a Value, id: &str) -> &'a Value {
+    report["goals"].as_array().unwrap().iter().find(|goal| goal["id"] == id).unwrap()
+}
+
+#[test]
+fn every_cell_of_the_embedded_part_is_measured() {
+    // A benchmark that is never run is broken on the day it is needed.
+    let folder = tempfile::tempdir().unwrap();
+    let (told, report) = ended(&folder, &mut quick(&folder, "sqlite"));
+    measured(
+        &report,
+        &[
+            "hello distinct 1",
+            "hello distinct 64",
+            "gateway-sqlite distinct 1",
+            "gateway-sqlite distinct 64",
+            "gateway-sqlite hot 1",
+            "gateway-sqlite hot 64",
+            "gateway-sqlite batch 16",
+            "gateway-sqlite pace-50 64",
+            "gateway-sqlite pace-80 64",
+            "pool-sqlite distinct 1",
+            "pool-sqlite distinct 64",
+            "pool-sqlite hot 64",
+            "raw-sqlite batch 64",
+            "raw-sqlite batch 256",
+        ],
+    );
+    assert!(goal(&report, "P1")["reached"]["median"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(goal(&report, "P8")["met"], Value::Null, "nothing was measured on PostgreSQL");
     assert!(told.contains("pool-sqlite distinct 64"), "{told}");
+}
+
+#[test]
+fn every_cell_on_the_server_is_measured() {
+    // It starts a server of its own, as root under another user, and ends it.
+    let Some(binaries) = needed_binaries("bench::every_cell_on_the_server_is_measured") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // The server's user must be able to walk through it.
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let mut bench = quick(&folder, "postgres");
+    let (_, report) = ended(&folder, bench.env("FENCEGATE_POSTGRES_BIN", binaries.path_of("")));
+    let mut cells = vec![
+        "hello distinct 1",
+        "hello distinct 64",
+        "gateway-postgres distinct 1",
+        "gateway-postgres distinct 64",
+        "gateway-postgres hot 1",
+        "gateway-postgres hot 64",
+        "gateway-postgres batch 16",
+        "gateway-postgres pace-50 64",
+        "gateway-postgres pace-80 64",
+        "pool-postgres distinct 1",
+        "pool-postgres distinct 64",
+        "pool-postgres hot 64",
+    ];
+    let left_out = report["conditions"]["left_out"].to_string();
+    if left_out.contains("pgbench: there is no such program") {
+        assert!(!binaries.path_of("pgbench").is_file(), "{left_out}");
+    } else {
+        cells.extend([
+            "pgbench-naive distinct 1",
+            "pgbench-naive distinct 16",
+            "pgbench-naive distinct 64",
+            "pgbench-naive hot 64",
+            "pgbench-cte distinct 1",
+            "pgbench-cte distinct 16",
+            "pgbench-cte distinct 64",
+            "pgbench-cte hot 64",
+            "pgbench-batch batch 2",
+        ]);
+    }
+    measured(&report, &cells);
+    assert!(goal(&report, "P8")["reached"]["median"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["conditions"]["settings"]["PostgreSQL"]["fsync"], "on");
 }
