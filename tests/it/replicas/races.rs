@@ -80,6 +80,7 @@ async fn no_edit_is_lost_between_replicas() {
             let (mut done, mut tries) = (0, 0);
             while done < EDITS {
                 let read = client.get("/fenced/sums/a").await;
+                assert_eq!(read.status, 200, "{}", read.text());
                 let (sum, etag) = (read.text().parse::<u64>().unwrap() + 1, read.header("etag").unwrap());
                 let operation = format!("edit-{editor}-{tries}");
                 let answer =

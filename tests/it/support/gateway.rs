@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fencegate::app::{Surroundings, run};
 use fencegate::config::{Config, Database, Flags, KeySource, Sources, Variables};
@@ -116,14 +116,20 @@ fn database(url: &str) -> Database {
 pub(crate) struct Process {
     child: Child,
     pub(crate) base: String,
+    /// What it warned of; said when the test fails.
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Process {
     /// Starts `fencegate serve` in a folder and waits until it listens.
     pub(crate) fn start(folder: &Path) -> Self {
         let (process, log) = Self::with_log(folder);
+        let warnings = process.warnings.clone();
+        let is_warning = |line: &String| !line.contains("\"level\":\"INFO\"");
         // The pipe must not fill up, or lines would be lost.
-        std::thread::spawn(move || log.for_each(drop));
+        std::thread::spawn(move || {
+            log.map_while(Result::ok).filter(is_warning).for_each(|line| warnings.lock().unwrap().push(line));
+        });
         process
     }
 
@@ -150,7 +156,7 @@ impl Process {
                 break format!("http://{}", line["address"].as_str().unwrap());
             }
         };
-        (Self { child, base }, lines)
+        (Self { child, base, warnings: Arc::default() }, lines)
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -180,6 +186,9 @@ impl Drop for Process {
         // Already gone is fine.
         drop(self.child.kill());
         drop(self.child.wait());
+        if std::thread::panicking() {
+            println!("{} warned of:\n{}", self.base, self.warnings.lock().unwrap().join("\n"));
+        }
     }
 }
 
