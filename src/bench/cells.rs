@@ -162,6 +162,8 @@ pub(super) struct Results {
     pub(super) cells: BTreeMap<Key, Vec<Sample>>,
     /// By name, one a round or one in all.
     pub(super) figures: BTreeMap<String, Vec<(u32, f64)>>,
+    /// By way, what a process says makes its commits durable.
+    pub(super) durability: BTreeMap<&'static str, String>,
 }
 
 impl Results {

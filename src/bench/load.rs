@@ -231,6 +231,11 @@ impl Wire {
         }
     }
 
+    /// The body of an answer.
+    pub(super) fn body(&self, answer: &Answer) -> &[u8] {
+        self.come.get(answer.body..answer.length).unwrap_or_default()
+    }
+
     /// Makes room for the next answer.
     pub(super) fn forget(&mut self, answer: &Answer) {
         self.come.drain(..answer.length.min(self.come.len()));

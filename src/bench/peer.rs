@@ -39,6 +39,9 @@ pub enum Opponent {
     Postgres(String),
 }
 
+/// Where an opponent says what makes its commits durable, as its database told it.
+pub(super) const DURABILITY: &str = "/durability";
+
 /// How long a request may wait for a connection: longer than any cell, so that waiting shows as latency.
 const POOL_WAIT: Duration = Duration::from_mins(1);
 
@@ -63,10 +66,18 @@ struct Write {
 /// # Errors
 /// When the address or the database cannot be used.
 pub async fn serve(opponent: Opponent, address: SocketAddr) -> anyhow::Result<()> {
-    let store = match opponent {
-        Opponent::Hello => Store::Hello,
-        Opponent::Sqlite(path) => Store::Sqlite(sqlite::pool(&path, BENCH_POOL, POOL_WAIT).await?),
-        Opponent::Postgres(url) => Store::Postgres(postgres::pool(&url, BENCH_POOL, POOL_WAIT).await?),
+    let (store, durability) = match opponent {
+        Opponent::Hello => (Store::Hello, "stores nothing".to_owned()),
+        Opponent::Sqlite(path) => {
+            let pool = sqlite::pool(&path, BENCH_POOL, POOL_WAIT).await?;
+            let durability = sqlite::durability(&pool).await?;
+            (Store::Sqlite(pool), durability)
+        }
+        Opponent::Postgres(url) => {
+            let pool = postgres::pool(&url, BENCH_POOL, POOL_WAIT).await?;
+            let durability = postgres::durability(&pool).await?;
+            (Store::Postgres(pool), durability)
+        }
     };
     let listener = TcpListener::bind(address).await.context("cannot listen")?;
     let listener = listener.tap_io(|stream| {
@@ -74,7 +85,11 @@ pub async fn serve(opponent: Opponent, address: SocketAddr) -> anyhow::Result<()
         stream.set_nodelay(true).unwrap_or_default();
     });
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
-    let router = Router::new().route("/readyz", get(async || "")).fallback(write).with_state(Arc::new(store));
+    let router = Router::new()
+        .route("/readyz", get(async || ""))
+        .route(DURABILITY, get(async || durability))
+        .fallback(write)
+        .with_state(Arc::new(store));
     tokio::select! {
         served = async { axum::serve(listener, router).await } => served.context("cannot serve"),
         _ = terminate.recv() => Ok(()),

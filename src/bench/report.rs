@@ -59,6 +59,7 @@ impl Report {
         });
         json!({
             "conditions": self.conditions,
+            "durability": self.results.durability,
             "cells": cells.collect::<Vec<_>>(),
             "figures": figures.collect::<Vec<_>>(),
             "goals": self.verdicts,
@@ -81,6 +82,9 @@ impl Report {
         writeln!(text, "{}", named(plan))?;
         for (server, settings) in settings {
             writeln!(text, "{server}: {}", named(settings))?;
+        }
+        for (way, durability) in &self.results.durability {
+            writeln!(text, "{way}: {durability}")?;
         }
         for what in left_out {
             writeln!(text, "left out: {what}")?;

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::cells::{Key, Kind, Results, Sample, Way, float};
 use super::flushes;
 use super::gates::{IDLE_MB, LOADED_MB};
 use super::load::Load;
+use super::peer::{DATABASE, DURABILITY};
 use super::pgbench::{BATCH, BATCH_ROWS, CTE, NAIVE, Pgbench};
 use super::request::Workload;
 use super::server::Postgres;
@@ -77,7 +79,7 @@ impl Rounds<'_> {
         match way {
             Way::Hello => self.opponent(way, round, ("hello", String::new())).await,
             Way::PoolSqlite => {
-                let file = self.folder.copy(&self.templates.by_hand, "cell")?.join(super::peer::DATABASE);
+                let file = self.folder.copy(&self.templates.by_hand, "cell")?.join(DATABASE);
                 self.opponent(way, round, ("sqlite", file.display().to_string())).await
             }
             Way::RawSqlite => self.raw(round).await,
@@ -112,6 +114,8 @@ impl Rounds<'_> {
         let mut peer = tied(&own_program()?, self.folder.path())?;
         peer.args([OPPONENT, "--listen", &address.to_string(), "--store", store.0, "--database", &store.1]);
         let server = Server::start(peer, address).await?;
+        let durability = String::from_utf8_lossy(&server.answer(DURABILITY).await?).into_owned();
+        self.results.durability.insert(way.word(), durability);
         for at in self.plan.connections.clone() {
             // At 256 connections the SQLite pool answers mostly with errors: it waits for its lock for too long.
             if way == Way::PoolSqlite && at > MANY {
@@ -129,6 +133,10 @@ impl Rounds<'_> {
     async fn gateway(&mut self, way: Way, round: u32, home: &Path, database: &str) -> anyhow::Result<()> {
         let server = templates::gateway(home, database, self.plan.log.as_deref()).await?;
         let idle = server.usage();
+        let status: Value =
+            serde_json::from_slice(&server.answer("/v1/status").await?).context("no status")?;
+        let durability = status.pointer("/database/durability").and_then(Value::as_str);
+        self.results.durability.insert(way.word(), durability.unwrap_or("unknown").to_owned());
         let resources = self.plan.resources;
         let distinct = Workload::Distinct { resources };
         for at in self.plan.connections.clone() {
@@ -203,7 +211,7 @@ impl Rounds<'_> {
     async fn raw(&mut self, round: u32) -> anyhow::Result<()> {
         for batch in [64_u64, 256] {
             let load_average = usage::load_average();
-            let file = self.folder.copy(&self.templates.by_hand, "cell")?.join(super::peer::DATABASE);
+            let file = self.folder.copy(&self.templates.by_hand, "cell")?.join(DATABASE);
             let ms = |duration: Duration| duration.as_millis().to_string();
             let mut raw = tied(&own_program()?, self.folder.path())?;
             raw.args([OPPONENT, "--store", "raw", "--database"]).arg(&file);

@@ -148,11 +148,8 @@ impl Server {
     }
 
     async fn ready(&mut self) -> anyhow::Result<bool> {
-        let request = format!("GET /readyz HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
         while self.child.try_wait().context("cannot look at a process")?.is_none() {
-            if let Ok(mut wire) = Wire::to(self.address).await
-                && wire.ask(request.as_bytes()).await.is_ok()
-            {
+            if self.answer("/readyz").await.is_ok() {
                 return Ok(true);
             }
             sleep(BENCH_PAUSE).await;
@@ -164,6 +161,14 @@ impl Server {
     pub(super) fn behind_another(mut self) -> Self {
         self.pid = usage::child_of(self.pid.as_raw_pid()).and_then(Pid::from_raw).unwrap_or(self.pid);
         self
+    }
+
+    /// The body of what it answers to a GET.
+    pub(super) async fn answer(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
+        let mut wire = Wire::to(self.address).await.map_err(anyhow::Error::msg)?;
+        let answer = wire.ask(request.as_bytes()).await.map_err(anyhow::Error::msg)?;
+        Ok(wire.body(&answer).to_vec())
     }
 
     /// What it has used so far.

@@ -20,6 +20,13 @@ pub(super) async fn pool(url: &str, connections: u32, wait: Duration) -> anyhow:
         .context("cannot open the database")
 }
 
+/// The settings of one of the connections, which all have the same.
+pub(super) async fn durability(pool: &PgPool) -> anyhow::Result<String> {
+    let sql = "SELECT 'fsync=' || current_setting('fsync') || ', synchronous_commit='
+        || current_setting('synchronous_commit')";
+    sqlx::query_scalar(sql).fetch_one(pool).await.context("cannot read the settings")
+}
+
 /// One transaction: compare the token and replace the document, record the operation. `None`: the token is stale.
 pub(super) async fn apply(pool: &PgPool, write: &Write) -> Result<Option<i64>, sqlx::Error> {
     let Ok(operation) = Uuid::parse_str(&write.operation) else { return Ok(None) };

@@ -45,6 +45,22 @@ pub(super) async fn pool(path: &Path, connections: u32, wait: Duration) -> anyho
         .context("cannot open the database")
 }
 
+/// The settings of one of the connections, which all have the same.
+pub(super) async fn durability(pool: &SqlitePool) -> anyhow::Result<String> {
+    let asked = async {
+        let mut connection = pool.acquire().await?;
+        let version: String =
+            sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *connection).await?;
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
+        let flush: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await?;
+        let wait: i64 = sqlx::query_scalar("PRAGMA busy_timeout").fetch_one(&mut *connection).await?;
+        Ok::<_, sqlx::Error>(format!(
+            "SQLite {version}, journal_mode={journal}, synchronous={flush} (2 is FULL), busy_timeout={wait} ms"
+        ))
+    };
+    asked.await.context("cannot read the settings")
+}
+
 /// One transaction: compare the token and replace the document, record the operation. `None`: the token is stale.
 pub(super) async fn apply(pool: &SqlitePool, write: &Write) -> Result<Option<i64>, sqlx::Error> {
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;

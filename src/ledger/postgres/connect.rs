@@ -152,8 +152,10 @@ impl Shared {
                 "too many connections were set aside and wait for the server still".to_owned(),
             ));
         }
+        // Looked at before the server is asked: another connection may see it further on meanwhile.
+        let before = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut connection, server, _) = primary(&self.address, &self.first).await?;
-        match self.recognise(&mut connection, &server).await {
+        match self.recognise(&mut connection, &server, before).await {
             Ok(shapes) => {
                 let (begin, is_pooled) = (server.begin(), server.is_pooled);
                 Ok(Live { connection, shapes, begin, is_pooled })
@@ -165,14 +167,19 @@ impl Shared {
         }
     }
 
-    async fn recognise(&self, connection: &mut PgConnection, server: &Server) -> Result<Shapes, Fault> {
+    async fn recognise(
+        &self,
+        connection: &mut PgConnection,
+        server: &Server,
+        before: Seen,
+    ) -> Result<Shapes, Fault> {
         server.fit().map_err(Fault::Unusable)?;
         connection.execute(LOOK).await?;
         let found = database_id(connection).await?;
         if found != Some(self.id) {
             return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
         }
-        self.go_on_from(server.seen)?;
+        self.go_on(before, server.seen)?;
         let shapes = Shapes::ask(connection).await?;
         if server.is_pooled {
             Shapes::introduce(connection).await?;
@@ -182,21 +189,21 @@ impl Shared {
     }
 
     /// A server must be where it was, or further.
-    fn go_on_from(&self, now: Seen) -> Result<(), Fault> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.system != seen.system {
+    fn go_on(&self, before: Seen, now: Seen) -> Result<(), Fault> {
+        if now.system != before.system {
             return Err(Fault::Unusable("another server stands in its place; stop the gateway".to_owned()));
         }
-        if now < *seen {
+        if now < before {
             return Err(Fault::Unusable(
                 "an older database stands in its place, or a primary that was replaced; stop one of them"
                     .to_owned(),
             ));
         }
-        if now.timeline != seen.timeline {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.timeline > seen.timeline {
             info!(from = seen.timeline, to = now.timeline, "another server has become the primary");
         }
-        *seen = now;
+        *seen = now.max(*seen);
         Ok(())
     }
 }

@@ -52,6 +52,8 @@ fn logging(path: &Path, cache_kib: i64) -> Result<Connection, rusqlite::Error> {
     connection.pragma_update(None, "synchronous", "full")?;
     // Checkpoints are made beside the commits, see `checkpoint`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // A batch goes into the log as a whole, in its commit: pages that were put there before it would be written twice.
+    connection.pragma_update(None, "cache_spill", false)?;
     // A log that grew under load gives its space back when it starts anew.
     connection.pragma_update(None, "journal_size_limit", SQLITE_WAL_PAGES.saturating_mul(PAGE_BYTES))?;
     Ok(connection)
