@@ -112,12 +112,11 @@ async fn serve(mut client: TcpStream, pool: &Pool) -> io::Result<()> {
         if frame.kind == b'X' {
             return Ok(());
         }
-        let (permit, mut session) = match held.take() {
-            Some(held) => held,
-            None => {
-                let permit = pool.free.acquire().await.unwrap();
-                (permit, pool.resting.lock().await.pop_front().unwrap())
-            }
+        let (permit, mut session) = if let Some(held) = held.take() {
+            held
+        } else {
+            let permit = pool.free.acquire().await.unwrap();
+            (permit, pool.resting.lock().await.pop_front().unwrap())
         };
         session.write_all(&frame.bytes()).await?;
         let answered = matches!(frame.kind, b'S' | b'Q');
