@@ -118,6 +118,21 @@ impl Cluster {
         self.server.lock().unwrap().as_ref().unwrap().signal_all(signal);
     }
 
+    /// No file that its processes write may become larger than this; none lifts that. The processes that it starts later
+    /// have the limit of the first one.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        // What stands before the colon is the limit in force; the greatest one that may be set stays.
+        let limit = format!("--fsize={}:", bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string()));
+        let processes = self.server.lock().unwrap().as_ref().unwrap().processes();
+        for (place, process) in processes.iter().enumerate() {
+            // Only the user that they run as may do it, or a root that was not deprived of that.
+            let mut command = self.binaries.as_user(Path::new("prlimit"));
+            let done = run(command.arg("--pid").arg(process.as_raw_nonzero().to_string()).arg(&limit));
+            // One that ended by itself meanwhile is fine, but the first.
+            assert!(done.is_ok() || place > 0, "{done:?}");
+        }
+    }
+
     fn take(&self) -> Server {
         self.server.lock().unwrap().take().expect("it runs")
     }

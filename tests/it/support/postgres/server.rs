@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use super::binaries::Binaries;
 use super::patience;
@@ -59,6 +59,11 @@ impl Server {
         self.0.signal_all(Signal::STOP);
         self.0.signal_all(Signal::KILL);
         self.0.end("KILL");
+    }
+
+    /// Its processes, the first one first.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        self.0.all()
     }
 
     /// A signal to every process of the server.

@@ -98,17 +98,18 @@ impl Watched {
         stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with('Z'))
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid, signal).unwrap();
+    /// It, and the processes that it started.
+    pub(crate) fn all(&self) -> Vec<Pid> {
+        let mut all = self.children();
+        all.insert(0, self.pid);
+        all
     }
 
     /// A signal to it and to every process that it started, it first.
     pub(crate) fn signal_all(&self, signal: Signal) {
-        let children = self.children();
-        self.signal(signal);
-        for child in children {
+        for process in self.all() {
             // One that ended by itself meanwhile is fine.
-            kill_process(child, signal).unwrap_or_default();
+            kill_process(process, signal).unwrap_or_default();
         }
     }
 
