@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sqlx::Executor;
+
 use crate::support::client::{Answer, Client, Owned};
 use crate::support::gateway::Process;
 use crate::support::postgres::cluster::Cluster;
@@ -114,6 +116,16 @@ async fn a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth() {
     scene.end().await;
 }
 
+/// The setting is in force only once a process of the server has read it: then a commit of anybody waits.
+async fn commits_wait(cluster: &Cluster, database: &str) {
+    patience::until("commits wait for a standby", 30, async || {
+        let mut admin = cluster.admin(database).await;
+        let commit = admin.execute("CREATE TEMPORARY TABLE probe (one integer)");
+        tokio::time::timeout(Duration::from_millis(500), commit).await.is_err().then_some(())
+    })
+    .await;
+}
+
 /// A commit hangs at the server (no synchronous standby answers), and the resource is new: nobody can see or lock its
 /// row, so it looks as if nothing had happened. Must hold: "unknown" is said, not "none", for it does become durable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,6 +139,7 @@ async fn a_commit_that_hangs_on_a_new_resource_is_not_called_without_effect() {
     let client = gateway.client();
     client.put("free/known", "1", "op-0", "body", &[]).await.expect(201);
     cluster.tell(&["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"]).await;
+    commits_wait(&cluster, &database.name).await;
     let put = async || client.put("free/new", "1", "op-1", "body", &[]).await;
     let unknown =
         tokio::time::timeout(Duration::from_secs(30), put()).await.expect("an answer in the budget");
