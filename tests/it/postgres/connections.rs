@@ -3,9 +3,9 @@
 use tokio::task::JoinSet;
 
 use crate::stories::hang_ups::{RULES, hang_ups_on, rounds};
+use crate::support::postgres::binaries::say;
 use crate::support::postgres::cluster::Cluster;
 use crate::support::postgres::load::{self, Addresses, Load};
-use crate::support::postgres::missing::or_missing;
 use crate::support::postgres::pooler::{self, Pooler};
 use crate::support::postgres::replica::Site;
 use crate::support::postgres::shuffler::Shuffler;
@@ -78,7 +78,11 @@ async fn a_pooler_that_never_gives_the_same_session_twice_changes_nothing() {
 async fn pgbouncer_in_transaction_mode_changes_nothing() {
     let name = "postgres::connections::pgbouncer_in_transaction_mode_changes_nothing";
     let Some(binaries) = needed_binaries(name) else { return };
-    let Some(program) = or_missing(name, pooler::program()) else { return };
+    // No package registry but Debian's has it. The test above holds the same, more strictly, on every machine.
+    let program = match pooler::program() {
+        Ok(program) => program,
+        Err(reason) => return say(&format!("1 test could not run: {name} ({reason})")),
+    };
     let cluster = Cluster::start(binaries, &[]);
     let database = fresh(&cluster).await.name;
     let pooler = Pooler::before(&cluster, &program, 3);
