@@ -48,11 +48,23 @@ pub enum CommitOutcome {
     Failed(String),
 }
 
+/// Where a committer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// Among the tasks of the requests.
+    Shared,
+    /// On a thread of its own: its steps wait for the disk.
+    Blocking,
+    /// On a thread and a runtime of its own, where also the tasks run that it starts: a step from one of them to the
+    /// other then wakes no thread.
+    Alone,
+}
+
 /// One writer's view of a database. The driver calls begin-load, apply, commit or rollback, in this order, and never
 /// drops a future of it half way.
 pub trait Engine: Send + 'static {
-    /// Whether its steps block their thread: then its committer gets a thread of its own.
-    const BLOCKS: bool = false;
+    /// Where its committer runs.
+    const SEAT: Seat = Seat::Shared;
 
     /// Waits a little for more commands, when the batch before had many: they share a flush then. Not at all by default.
     fn gather(&mut self) -> impl Future<Output = ()> + Send {

@@ -15,7 +15,7 @@ mod time;
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
@@ -30,7 +30,7 @@ use crate::protocol::outcome::Receipt;
 use crate::protocol::{Command, Context, Outcome};
 
 use driver::{Answer, Driver, Job, Task};
-use engine::{Engine, Identity};
+use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
 
 /// Why a command got no outcome.
@@ -109,12 +109,14 @@ impl Ledger {
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
             let committer = Driver::new(engine, setting.clone()).run(receiver);
-            if E::BLOCKS {
-                let here = Handle::current();
-                committers.spawn_blocking(move || here.block_on(committer));
-            } else {
-                committers.spawn(committer);
-            }
+            match E::SEAT {
+                Seat::Shared => committers.spawn(committer),
+                Seat::Blocking => {
+                    let here = Handle::current();
+                    committers.spawn_blocking(move || here.block_on(committer))
+                }
+                Seat::Alone => committers.spawn_blocking(move || alone(committer)),
+            };
             queues.push(sender);
         }
         let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));
@@ -198,6 +200,15 @@ impl Ledger {
             }
             Err(_) => Err(Unserved::Unavailable(Effect::None)),
         }
+    }
+}
+
+/// Runs a committer on this thread, with a runtime of its own.
+fn alone(committer: impl Future<Output = ()>) {
+    match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(committer),
+        // Its queue ends with it, and the gateway with that.
+        Err(error) => tracing::error!(%error, "a committer cannot be started"),
     }
 }
 

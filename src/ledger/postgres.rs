@@ -37,7 +37,7 @@ use crate::limits::{POSTGRES_CLOSE_PATIENCE, POSTGRES_PATIENCE};
 use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
-use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded, Seat};
 use connect::Shared;
 use fate::TransactionId;
 use load::Places;
@@ -135,6 +135,9 @@ impl PostgresEngine {
 }
 
 impl Engine for PostgresEngine {
+    /// A batch is a dozen short steps between the committer, its session and the server.
+    const SEAT: Seat = Seat::Alone;
+
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
         self.patience = Patience::of(POSTGRES_PATIENCE);
         let wanted = Box::new(wanted.clone());

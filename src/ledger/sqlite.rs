@@ -36,7 +36,7 @@ use crate::limits::SQLITE_GATHER_MOST;
 use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
-use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded, Seat};
 use super::time::SharedTime;
 use checkpoint::Checkpointer;
 use fault::Fault;
@@ -195,7 +195,7 @@ fn statement(connection: &Connection, text: &str) -> Result<(), rusqlite::Error>
 
 /// Every step is done when its future is made: the committer has a thread of its own, which may wait for the disk.
 impl Engine for SqliteEngine {
-    const BLOCKS: bool = true;
+    const SEAT: Seat = Seat::Blocking;
 
     /// A quarter of what the last flush took: long enough to spare flushes under load, and little beside one.
     fn gather(&mut self) -> impl Future<Output = ()> + Send {
