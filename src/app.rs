@@ -195,7 +195,8 @@ fn start<E: Engine>(
     identity: Identity,
 ) -> (Ledger, Committers) {
     let namespaces = config.namespaces.clone();
-    Ledger::start(engines, reader, Setting { namespaces, keyring, identity, render: http::render_receipt })
+    let (render, render_control) = (http::render_receipt, http::render_control);
+    Ledger::start(engines, reader, Setting { namespaces, keyring, identity, render, render_control })
 }
 
 fn fresh_id(entropy: &dyn Entropy) -> anyhow::Result<Uuid> {

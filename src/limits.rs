@@ -137,6 +137,9 @@ pub const TTL_MS_LEAST: u64 = 1;
 /// keeps a dead owner's work from being taken over.
 pub const TTL_MS_GREATEST: u64 = 86_400_000;
 
+/// Longest time that a namespace may allow one acquisition to be held, in milliseconds: 30 days.
+pub const HOLD_MS_GREATEST: u64 = 30 * 86_400_000;
+
 /// Largest scope of a namespace: more segments than that do not fit into the longest name in practice.
 pub const SCOPE_GREATEST: u16 = 64;
 
@@ -273,3 +276,22 @@ pub const POSTGRES_CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The oldest PostgreSQL that the statements are written for, as `server_version_num` says it.
 pub const POSTGRES_LEAST_VERSION: i64 = 140_000;
+
+/// Longest that an acquire or a long poll waits, in milliseconds (`protocol.md` section 5).
+pub const WAIT_MS: u64 = 30_000;
+
+/// Attempts of waiting callers that may be in the queues at once: a full batch. However many wait, a renewal finds room.
+pub const WAITING_ATTEMPTS: usize = 256;
+
+/// How often resources that somebody waits for are looked at in the database: another gateway may have changed them. Half
+/// of what a free lease may take to reach a waiter there (500 ms), less the time of the look itself.
+pub const WATCH_PAUSE: Duration = Duration::from_millis(200);
+
+/// Resources looked at in one statement.
+pub const WATCHED_AT_ONCE: usize = 256;
+
+/// How often expired leases are looked for that nobody has come across.
+pub const SWEEP_PAUSE: Duration = Duration::from_secs(1);
+
+/// Expired leases that are written down in one round.
+pub const SWEPT_AT_ONCE: u32 = 64;

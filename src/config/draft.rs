@@ -12,6 +12,7 @@ use super::given::{Given, Slot};
 use super::keys::{self, LATER};
 use super::mistake::{Mistakes, Place};
 use crate::domain::counter;
+use crate::domain::lease::WaitOrder;
 use crate::domain::policy::{Contract, Store};
 use crate::domain::resource::Namespace;
 use crate::limits;
@@ -44,6 +45,9 @@ pub(super) struct NamespaceDraft {
     pub(super) ttl_ms: Slot<u64>,
     pub(super) min_ttl_ms: Slot<u64>,
     pub(super) max_ttl_ms: Slot<u64>,
+    pub(super) lock_delay_ms: Slot<u64>,
+    pub(super) max_hold_ms: Slot<u64>,
+    pub(super) order: Slot<WaitOrder>,
 }
 
 /// The policy without its option.
@@ -123,6 +127,9 @@ impl NamespaceDraft {
             ttl_ms: Slot::Absent,
             min_ttl_ms: Slot::Absent,
             max_ttl_ms: Slot::Absent,
+            lock_delay_ms: Slot::Absent,
+            max_hold_ms: Slot::Absent,
+            order: Slot::Absent,
         }
     }
 
@@ -175,19 +182,28 @@ impl NamespaceDraft {
 
     /// Takes one key of `lease = { … }`. `false`: there is no such key.
     pub(super) fn take_lease(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
-        let slot = match name {
-            "ttl_ms" => &mut self.ttl_ms,
-            "min_ttl_ms" => &mut self.min_ttl_ms,
-            "max_ttl_ms" => &mut self.max_ttl_ms,
+        let ttl = limits::TTL_MS_LEAST..=limits::TTL_MS_GREATEST;
+        let (slot, range) = match name {
+            "ttl_ms" => (&mut self.ttl_ms, ttl),
+            "min_ttl_ms" => (&mut self.min_ttl_ms, ttl),
+            "max_ttl_ms" => (&mut self.max_ttl_ms, ttl),
+            "lock_delay_ms" => (&mut self.lock_delay_ms, 0..=limits::TTL_MS_GREATEST),
+            "max_hold_ms" => (&mut self.max_hold_ms, 0..=limits::HOLD_MS_GREATEST),
+            "order" => {
+                self.order = Slot::of(given, given.word(&ORDERS, &[], mistakes));
+                return true;
+            }
             _ => return false,
         };
-        *slot = Slot::of(given, given.whole(&(limits::TTL_MS_LEAST..=limits::TTL_MS_GREATEST), mistakes));
+        *slot = Slot::of(given, given.whole(&range, mistakes));
         true
     }
 }
 
 const POLICIES: [(&str, PolicyWord); 3] =
     [("single", PolicyWord::Single), ("ordered", PolicyWord::Ordered), ("session", PolicyWord::Session)];
+
+const ORDERS: [(&str, WaitOrder); 2] = [("race", WaitOrder::Race), ("fifo", WaitOrder::Fifo)];
 
 const CONTRACTS: [(&str, Contract); 3] = [
     ("observed", Contract::Observed),

@@ -10,10 +10,11 @@ use super::draft::{Draft, IssuerWord, NamespaceDraft, PolicyWord};
 use super::given::{Found, Slot};
 use super::mistake::{Mistakes, Place};
 use super::{Config, DEFAULT_PORT, Database, KeySource};
-use crate::domain::lease::{Ttl, TtlBounds};
+use crate::domain::lease::{Ttl, TtlBounds, WaitOrder};
 use crate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, DefinitionError, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
+use crate::domain::time::Millis;
 use crate::limits::POSTGRES_CONNECTIONS;
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
@@ -89,9 +90,13 @@ fn settle_namespaces(
 }
 
 fn rules(key: &str, draft: &NamespaceDraft, max_body_bytes: u64, mistakes: &mut Mistakes) -> NamespaceRules {
+    let ttl = ttl(key, draft, mistakes);
     NamespaceRules {
         definition: definition(key, draft, mistakes),
-        ttl: ttl(key, draft, mistakes),
+        ttl,
+        lock_delay: Millis::new(draft.lock_delay_ms.or(0)),
+        max_hold: max_hold(key, draft, &ttl, mistakes),
+        order: draft.order.or(WaitOrder::Race),
         max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
     }
 }
@@ -184,6 +189,22 @@ fn ttl(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> TtlBounds 
         };
     }
     preset
+}
+
+/// Zero is no bound. One below the ttl that an acquire gets would refuse every plain acquire.
+fn max_hold(key: &str, draft: &NamespaceDraft, ttl: &TtlBounds, mistakes: &mut Mistakes) -> Option<Millis> {
+    let found = draft.max_hold_ms.found().filter(|found| found.value > 0)?;
+    let default = ttl.default.millis().get();
+    if found.value < default {
+        let problem = format!(
+            "max_hold_ms is {}, below ttl_ms, which is {default}{}",
+            found.value,
+            preset_mark(&draft.ttl_ms)
+        );
+        mistakes.note(&found.place, &format!("{key}.lease"), problem);
+        return None;
+    }
+    Some(Millis::new(found.value))
 }
 
 fn preset_mark(slot: &Slot<u64>) -> &'static str {

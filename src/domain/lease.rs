@@ -201,6 +201,27 @@ impl TtlBounds {
     }
 }
 
+/// Who of several waiting callers becomes the next owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitOrder {
+    /// Whoever asks first once the lease is free.
+    #[default]
+    Race,
+    /// Whoever has waited longest, by a durable queue.
+    Fifo,
+}
+
+impl WaitOrder {
+    /// The word in configuration files and answers.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Race => "race",
+            Self::Fifo => "fifo",
+        }
+    }
+}
+
 /// A label that people read. No decision depends on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder(String);
@@ -279,5 +300,34 @@ impl LeaseState {
         [Self::Held, Self::Released, Self::Expired, Self::Superseded]
             .into_iter()
             .find(|state| state.word() == word)
+    }
+}
+
+/// By whose act a lease was superseded before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EndCause {
+    /// An owner or operator revoked the generation.
+    Revoked,
+    /// An owner or operator cancelled the resource.
+    Cancelled,
+    /// Its owner handed it to a successor.
+    Transferred,
+}
+
+impl EndCause {
+    /// The word in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Revoked => "revoked",
+            Self::Cancelled => "cancelled",
+            Self::Transferred => "transferred",
+        }
+    }
+
+    /// The cause that a word names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Revoked, Self::Cancelled, Self::Transferred].into_iter().find(|cause| cause.word() == word)
     }
 }

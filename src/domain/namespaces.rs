@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::lease::TtlBounds;
+use super::lease::{Ttl, TtlBounds, WaitOrder};
 use super::policy::Definition;
 use super::resource::Namespace;
+use super::time::Millis;
 
 /// Body limit where none is configured: 1 MiB (`api.md` section 4).
 pub const DEFAULT_MAX_BODY_BYTES: u64 = 1_048_576;
@@ -16,8 +17,29 @@ pub struct NamespaceRules {
     pub definition: Definition,
     /// How long its leases may live.
     pub ttl: TtlBounds,
+    /// How long nobody may acquire after a lease has expired (not after a release): time for an owner that lost its
+    /// lease to notice. Zero for none.
+    pub lock_delay: Millis,
+    /// The longest that one acquisition may be held, renewals included; none for no bound.
+    pub max_hold: Option<Millis>,
+    /// Who of several waiting callers is next.
+    pub order: WaitOrder,
     /// Largest body, in bytes.
     pub max_body_bytes: u64,
+}
+
+impl NamespaceRules {
+    /// The bounds of a ttl; none may be longer than an acquisition may be held.
+    #[must_use]
+    pub fn ttl_in_force(&self) -> TtlBounds {
+        match self.max_hold {
+            None => self.ttl,
+            Some(longest) => TtlBounds {
+                greatest: Ttl::from_ms(self.ttl.greatest.millis().min(longest).get()),
+                ..self.ttl
+            },
+        }
+    }
 }
 
 impl Default for NamespaceRules {
@@ -25,6 +47,9 @@ impl Default for NamespaceRules {
         Self {
             definition: Definition::default(),
             ttl: TtlBounds::default(),
+            lock_delay: Millis::default(),
+            max_hold: None,
+            order: WaitOrder::Race,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
         }
     }

@@ -28,6 +28,12 @@ impl Timestamp {
         Self(self.0.saturating_add_unsigned(length.0))
     }
 
+    /// This instant less a length of time; stops at the beginning of the range.
+    #[must_use]
+    pub const fn less(self, length: Millis) -> Self {
+        Self(self.0.saturating_sub_unsigned(length.0))
+    }
+
     /// What is left until `later`; zero when it has passed.
     #[must_use]
     pub fn until(self, later: Self) -> Millis {
@@ -50,6 +56,12 @@ impl Millis {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// So many times this length; stops at the end of the range.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
     }
 
     /// The same as a standard duration.

@@ -41,7 +41,9 @@ pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<R
         | Outcome::Released(_)
         | Outcome::Written(_)
         | Outcome::NotWritten(_)
-        | Outcome::Explained(_) => Err(Problem::fault()),
+        | Outcome::Explained(_)
+        | Outcome::Controlled(_)
+        | Outcome::Tidied => Err(Problem::fault()),
     }
 }
 
@@ -62,7 +64,7 @@ fn command(asked: &Asked<'_>, place: &names::Place, body: &[u8]) -> Result<Advan
     Ok(Advance { resource: place.address.resource.clone(), claim, reason })
 }
 
-fn reason_of(object: &Object, reason: Option<String>) -> Result<String, Problem> {
+pub(super) fn reason_of(object: &Object, reason: Option<String>) -> Result<String, Problem> {
     let Some(reason) = reason.filter(|text| !text.trim().is_empty()) else {
         let detail = "reason is missing or empty; say why, for those who will read the record";
         return Err(Problem::new(Code::ReasonRequired, detail));

@@ -13,6 +13,7 @@ use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::ledger::Unserved;
 use crate::ledger::read::{Reader, Reading};
+use crate::protocol::command::Acquire;
 use crate::protocol::outcome::{MemberVerdict, Verdict};
 use crate::protocol::{Command, Outcome};
 
@@ -58,6 +59,29 @@ impl Hall {
         Err(match resource {
             Some(resource) => problem.about(&resource),
             None => problem,
+        })
+    }
+
+    /// Waits for a lease. Unlike a command this belongs to its caller: when the caller goes, the wait ends, and nothing
+    /// is granted that was not granted by then.
+    pub(super) async fn wait(
+        &self,
+        acquire: Acquire,
+        subject: Subject,
+        budget: Duration,
+    ) -> Result<Outcome, Problem> {
+        let began = self.door.clock.monotonic();
+        let answer = tokio::select! {
+            answer = self.door.ledger.acquire(acquire, budget) => answer,
+            () = self.door.draining.cancelled() => Err(Unserved::Draining),
+        };
+        note(&subject, &answer, self.door.clock.monotonic().saturating_sub(began));
+        answer.map_err(|unserved| {
+            let problem = problem::unserved(&unserved, None);
+            match &subject.resource {
+                Some(resource) => problem.about(resource),
+                None => problem,
+            }
         })
     }
 
@@ -114,6 +138,11 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
         }
         Ok(Outcome::Explained(_)) => one("explained", Effect::None),
         Ok(Outcome::Advanced(_)) => one("advanced", Effect::None),
+        Ok(Outcome::Controlled(done)) => {
+            let outcome = if done.replayed { "replayed" } else { "controlled" };
+            one(outcome, Effect::None);
+        }
+        Ok(Outcome::Tidied) => one("tidied", Effect::None),
         Ok(Outcome::Refused(refusal)) => {
             let code = problem::code_of(refusal);
             one(code.word(), code.effect());

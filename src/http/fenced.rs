@@ -79,6 +79,8 @@ pub(super) fn written(outcome: Outcome) -> Result<Result<Vec<Written>, Vec<Membe
         | Outcome::Released(_)
         | Outcome::Explained(_)
         | Outcome::Advanced(_)
+        | Outcome::Controlled(_)
+        | Outcome::Tidied
         | Outcome::Refused(_) => Err(Problem::fault()),
     }
 }

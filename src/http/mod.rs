@@ -3,8 +3,10 @@
 //! A handler is parse, execute, render. It knows no rule and no SQL, compares no positions, never retries, and never
 //! awaits a database: it hands a command to the ledger and waits for the answer.
 
+mod acquire;
 mod advance;
 mod body;
+mod control;
 mod decide;
 mod docs;
 mod extract;
@@ -21,6 +23,7 @@ pub mod problem;
 mod query;
 mod resources;
 mod routes;
+mod transfer;
 mod wire;
 mod writes;
 
@@ -50,6 +53,7 @@ use query::Query;
 use routes::Run;
 
 pub use routes::{Call, Route, routes};
+pub use resources::render_control;
 pub use wire::render_receipt;
 
 /// What the door stands on.

@@ -27,7 +27,7 @@ use crate::protocol::rows::{Done, Mark};
 use super::wire::{self, MarkView, Shown};
 
 pub use code::Code;
-pub(super) use refusal::{About, code_of, effect_of, refused, refused_member, refused_write};
+pub(super) use refusal::{About, code_of, effect_of, refused, refused_call, refused_member, refused_write};
 
 /// Media type of a problem.
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -52,6 +52,21 @@ struct More {
     located: bool,
     allow: Option<String>,
     members: Vec<RefusedMember>,
+    blockers: Vec<BlockerJson>,
+    queue_position: Option<usize>,
+    cancel_requested: bool,
+}
+
+/// What stands against an acquire on one of several resources.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct BlockerJson {
+    pub(super) resource: String,
+    pub(super) code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) position: Option<String>,
+    pub(super) free_in_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue_position: Option<usize>,
 }
 
 /// One member of a write that was not made.
@@ -112,6 +127,12 @@ struct ProblemJson<'a> {
     request_id: Shown<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<&'a [RefusedMember]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blockers: Option<&'a [BlockerJson]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_position: Option<usize>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cancel_requested: bool,
 }
 
 impl Problem {
@@ -192,6 +213,27 @@ impl Problem {
         self
     }
 
+    /// What stands against an acquire of several resources.
+    #[must_use]
+    pub(super) fn blockers(mut self, blockers: Vec<BlockerJson>) -> Self {
+        self.more.blockers = blockers;
+        self
+    }
+
+    /// The caller's place in the queue, from 1.
+    #[must_use]
+    pub(super) fn queue_position(mut self, position: Option<usize>) -> Self {
+        self.more.queue_position = position;
+        self
+    }
+
+    /// The lease ended because the resource was cancelled.
+    #[must_use]
+    pub(super) fn cancel_requested(mut self, requested: bool) -> Self {
+        self.more.cancel_requested = requested;
+        self
+    }
+
     /// Another method than those of the path.
     pub(super) fn method_not_allowed(detail: String, allow: String) -> Self {
         let mut problem = Self::new(Code::MethodNotAllowed, detail);
@@ -269,6 +311,9 @@ impl Problem {
             operation: more.operation.as_deref(),
             request_id: Shown(instance.request_id),
             members: (!more.members.is_empty()).then_some(more.members.as_slice()),
+            blockers: (!more.blockers.is_empty()).then_some(more.blockers.as_slice()),
+            queue_position: more.queue_position,
+            cancel_requested: more.cancel_requested,
         }
     }
 }

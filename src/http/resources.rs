@@ -13,6 +13,7 @@ use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Namespace, ResourceName, Target};
 use crate::ledger::read::{ResourceFilter, ResourceRead};
 use crate::limits::{PAGE_ITEMS, PAGE_SCAN_ROWS};
+use crate::protocol::outcome::ControlView;
 use crate::protocol::rows::{Life, TargetRow};
 
 use super::fenced::in_force;
@@ -58,7 +59,11 @@ struct CoreJson {
 struct WholeJson<'a> {
     #[serde(flatten)]
     core: CoreJson,
-    targets: Vec<TargetJson<'a>>,
+    /// Why it does not live, where somebody said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    targets: Option<Vec<TargetJson<'a>>>,
     lease: Option<LeaseJson<'a>>,
     /// Document stores have no lane.
     lane: Option<()>,
@@ -141,8 +146,8 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
             }
             scanned = scanned.saturating_add(1);
             filter.after = Some(row.resource.resource.clone());
-            if wanted.is_none_or(|state| state == State::of(&row)) {
-                items.push(core(&row));
+            if wanted.is_none_or(|state| state == State::of(&Seen::of(&row))) {
+                items.push(core(&Seen::of(&row)));
             }
         }
         if last {
@@ -208,23 +213,30 @@ impl State {
         }
     }
 
-    fn of(read: &ResourceRead) -> Self {
-        match read.resource.life {
+    fn of(seen: &Seen<'_>) -> Self {
+        let lease = seen.lease.map(|lease| lease.state_at(seen.now, seen.resource, seen.namespace));
+        match seen.resource.life {
             Life::Deleted => Self::Deleted,
             Life::Cancelled => Self::Cancelled,
-            Life::Active if read.resource.published().is_some() => Self::Published,
-            Life::Active if lease_state(read) == Some(LeaseState::Held) => Self::Generating,
+            Life::Active if seen.resource.published().is_some() => Self::Published,
+            Life::Active if lease == Some(LeaseState::Held) => Self::Generating,
             Life::Active => Self::Pending,
         }
     }
 }
 
-fn lease_state(read: &ResourceRead) -> Option<LeaseState> {
-    read.lease.as_ref().map(|lease| lease.state_at(read.now, &read.resource, &read.namespace))
+/// A resource with what belongs to it, as a read or a decision has it.
+type Seen<'a> = ControlView<'a>;
+
+impl<'a> Seen<'a> {
+    const fn of(read: &'a ResourceRead) -> Self {
+        let (resource, namespace) = (&read.resource, &read.namespace);
+        Self { resource, namespace, lease: read.lease.as_ref(), now: read.now }
+    }
 }
 
-fn core(read: &ResourceRead) -> CoreJson {
-    let (row, definition) = (&read.resource, &read.namespace.definition);
+fn core(read: &Seen<'_>) -> CoreJson {
+    let (row, definition) = (read.resource, &read.namespace.definition);
     CoreJson {
         resource: Shown(row.resource.clone()),
         namespace: Shown(read.namespace.namespace.clone()),
@@ -245,21 +257,40 @@ fn core(read: &ResourceRead) -> CoreJson {
 }
 
 fn whole(read: &ResourceRead) -> WholeJson<'_> {
+    let seen = Seen::of(read);
     WholeJson {
-        core: core(read),
-        targets: read.targets.iter().map(target).collect(),
-        lease: read.lease.as_ref().map(|lease| {
-            let state = lease.state_at(read.now, &read.resource, &read.namespace);
-            LeaseJson {
-                holder: lease.holder.as_ref().map(Holder::as_str),
-                position: Shown(lease.position),
-                state: state.word(),
-                remaining_ms: lease.remaining_at(read.now, state).get(),
-            }
-        }),
+        core: core(&seen),
+        reason: seen.resource.reason.as_deref(),
+        targets: Some(read.targets.iter().map(target).collect()),
+        lease: lease_of(&seen),
         lane: None,
         last_operation: read.resource.last_operation.as_ref().map(OperationId::as_str),
     }
+}
+
+/// The answer of a control call: the resource as the call left it, without its targets. It is saved with the call.
+#[must_use]
+pub fn render_control(view: &ControlView<'_>) -> Vec<u8> {
+    wire::bytes(&WholeJson {
+        core: core(view),
+        reason: view.resource.reason.as_deref(),
+        targets: None,
+        lease: lease_of(view),
+        lane: None,
+        last_operation: view.resource.last_operation.as_ref().map(OperationId::as_str),
+    })
+}
+
+fn lease_of<'a>(seen: &Seen<'a>) -> Option<LeaseJson<'a>> {
+    seen.lease.map(|lease| {
+        let state = lease.state_at(seen.now, seen.resource, seen.namespace);
+        LeaseJson {
+            holder: lease.holder.as_ref().map(Holder::as_str),
+            position: Shown(lease.position_on(&seen.resource.resource).unwrap_or(lease.position)),
+            state: state.word(),
+            remaining_ms: lease.remaining_at(seen.now, state).get(),
+        }
+    })
 }
 
 fn target(row: &TargetRow) -> TargetJson<'_> {

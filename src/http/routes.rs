@@ -8,7 +8,10 @@ use axum::response::Response;
 
 use super::body::Payload;
 use super::problem::Problem;
-use super::{Asked, advance, docs, fenced, health, leases, namespaces, operations, resources, writes};
+use super::{
+    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, operations, resources, transfer, writes,
+};
+use crate::protocol::control::ControlVerb;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
 
@@ -105,7 +108,7 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/leases",
         patterns: &["/v1/leases"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(leases::acquire(asked, body)))],
+        calls: &[change("POST", &[], |asked, body| Box::pin(acquire::acquire(asked, body)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}",
@@ -119,6 +122,11 @@ const ROUTES: &[Route] = &[
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
         calls: &[change("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
+    },
+    Route {
+        path: "/v1/leases/{acquisition_id}/transfer",
+        patterns: &["/v1/leases/{acquisition_id}/transfer"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(transfer::transfer(asked, body)))],
     },
     Route {
         path: "/v1/writes",
@@ -141,6 +149,21 @@ const ROUTES: &[Route] = &[
         path: "/v1/advance/{name}",
         patterns: &["/v1/advance/{*name}", "/v1/advance/", "/v1/advance"],
         calls: &[change("POST", &[], |asked, body| Box::pin(advance::advance(asked, body)))],
+    },
+    Route {
+        path: "/v1/revoke/{name}",
+        patterns: &["/v1/revoke/{*name}", "/v1/revoke/", "/v1/revoke"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Revoke)))],
+    },
+    Route {
+        path: "/v1/cancel/{name}",
+        patterns: &["/v1/cancel/{*name}", "/v1/cancel/", "/v1/cancel"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Cancel)))],
+    },
+    Route {
+        path: "/v1/reopen/{name}",
+        patterns: &["/v1/reopen/{*name}", "/v1/reopen/", "/v1/reopen"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Reopen)))],
     },
     Route {
         path: "/v1/operations",

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::protocol::Change;
+use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
     AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
 };
@@ -51,6 +52,8 @@ pub struct ChangeSet {
     pub operations: Vec<OperationRecord>,
     /// Leases by acquisition.
     pub leases: BTreeMap<[u8; 32], RowChange<LeaseRow>>,
+    /// Control calls.
+    pub controls: Vec<ControlRecord>,
     /// Lines for those who read the record.
     pub audit: Vec<AuditRow>,
 }
@@ -95,6 +98,7 @@ impl ChangeSet {
             Change::OperationRecorded(record) => self.operations.push(*record),
             Change::LeaseGranted(row) => self.change_lease(None, *row),
             Change::LeaseChanged { before, after } => self.change_lease(Some(*before), *after),
+            Change::ControlRecorded(record) => self.controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
         }
     }

@@ -9,13 +9,14 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
-use crate::domain::resource::Bucket;
+use crate::domain::resource::{Bucket, ResourceName};
 use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
 use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError};
+use super::watch::Watch;
 use super::{Setting, Unserved};
 
 /// A command with the place where its answer goes.
@@ -28,6 +29,8 @@ pub(super) struct Job {
 pub(super) enum Task {
     /// Decide and commit.
     Command(Box<Command>),
+    /// The same for a caller that waits: when it has gone before the transaction begins, there is nothing to do.
+    Wait(Box<Command>),
     /// Show that a transaction can be begun and ended.
     Probe,
 }
@@ -50,11 +53,12 @@ enum Stopped {
 pub(super) struct Driver<E> {
     engine: E,
     setting: Arc<Setting>,
+    watch: Arc<Watch>,
 }
 
 impl<E: Engine> Driver<E> {
-    pub(super) const fn new(engine: E, setting: Arc<Setting>) -> Self {
-        Self { engine, setting }
+    pub(super) const fn new(engine: E, setting: Arc<Setting>, watch: Arc<Watch>) -> Self {
+        Self { engine, setting, watch }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -89,7 +93,11 @@ impl<E: Engine> Driver<E> {
 
     /// Serves a batch; one whose rows contradict the rules is taken apart, so that one bad request does not fail the
     /// others.
-    async fn serve(&mut self, batch: Vec<Job>) {
+    async fn serve(&mut self, mut batch: Vec<Job>) {
+        batch.retain(|job| !job.is_abandoned());
+        if batch.is_empty() {
+            return;
+        }
         let Err((batch, reason)) = self.serve_together(batch).await else { return };
         if batch.len() == 1 {
             error!(reason, "a request was stopped: its rows contradict the rules");
@@ -201,7 +209,10 @@ impl<E: Engine> Driver<E> {
             self.engine.commit().await
         };
         match ended {
-            CommitOutcome::Committed => Ok(answers),
+            CommitOutcome::Committed => {
+                self.watch.committed(&changes);
+                Ok(answers)
+            }
             CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),
             CommitOutcome::Failed(reason) => Err(Stopped::Failed(reason)),
             CommitOutcome::Unknown(reason) => {
@@ -221,17 +232,26 @@ impl<E: Engine> Driver<E> {
 }
 
 impl Job {
+    /// Whether it belongs to a caller that waited and has gone.
+    fn is_abandoned(&self) -> bool {
+        matches!(self.task, Task::Wait(_)) && self.reply.is_closed()
+    }
+
     /// The bucket of what it is about: of a write, of its first member.
     pub(super) fn bucket(&self) -> Bucket {
         match &self.task {
-            Task::Command(command) => match command.as_ref() {
+            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
                 Command::Write(write) => {
                     write.members.first().map_or(Bucket(0), |member| member.address.resource.bucket())
                 }
-                Command::Acquire(acquire) => acquire.resource.bucket(),
+                Command::Acquire(acquire) => acquire.bucket(),
                 Command::Advance(advance) => advance.resource.bucket(),
+                Command::Control(control) => control.resource.bucket(),
                 Command::Renew(renew) => renew.bucket,
                 Command::Release(release) => release.bucket,
+                Command::Transfer(transfer) => transfer.bucket,
+                Command::Sweep(sweep) => sweep.lease.bucket,
+                Command::Leave(leave) => leave.resources.first().map_or(Bucket(0), ResourceName::bucket),
             },
             Task::Probe => Bucket(0),
         }
@@ -240,7 +260,7 @@ impl Job {
     /// What it is told when nothing could be done.
     fn unserved(&self, reason: &str) -> Unserved {
         match &self.task {
-            Task::Command(_) => Unserved::Unavailable(Effect::None),
+            Task::Command(_) | Task::Wait(_) => Unserved::Unavailable(Effect::None),
             Task::Probe => Unserved::Unready(reason.to_owned()),
         }
     }
@@ -248,11 +268,18 @@ impl Job {
     /// Bytes of content that it brings.
     fn size(&self) -> usize {
         match &self.task {
-            Task::Command(command) => match command.as_ref() {
+            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
                 Command::Write(write) => write.members.iter().fold(0, |sum: usize, member| {
                     sum.saturating_add(member.document.as_ref().map_or(0, |document| document.body.len()))
                 }),
-                Command::Acquire(_) | Command::Renew(_) | Command::Release(_) | Command::Advance(_) => 0,
+                Command::Acquire(_)
+                | Command::Renew(_)
+                | Command::Release(_)
+                | Command::Advance(_)
+                | Command::Transfer(_)
+                | Command::Control(_)
+                | Command::Sweep(_)
+                | Command::Leave(_) => 0,
             },
             Task::Probe => 0,
         }
@@ -263,7 +290,7 @@ impl Job {
 fn wanted_by(batch: &[Job]) -> Wanted {
     let mut wanted = Wanted::default();
     for job in batch {
-        if let Task::Command(command) = &job.task {
+        if let Task::Command(command) | Task::Wait(command) = &job.task {
             wanted.add(command);
         }
     }
@@ -279,7 +306,7 @@ fn decide(
     now: crate::domain::time::Timestamp,
     changes: &mut ChangeSet,
 ) -> Answer {
-    let Task::Command(command) = task else { return Ok(None) };
+    let (Task::Command(command) | Task::Wait(command)) = task else { return Ok(None) };
     let context = setting.context();
     match checked(&context, snapshot, command, now) {
         Ok(decision) => {

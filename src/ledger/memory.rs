@@ -7,9 +7,10 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
-use crate::domain::resource::Address;
+use crate::domain::resource::{Address, ResourceName};
 use crate::domain::time::{Clock, Timestamp};
-use crate::protocol::rows::NamespaceRow;
+use crate::protocol::rows::{EraRow, NamespaceRow};
+use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::changeset::{ChangeSet, TargetChange};
@@ -99,7 +100,7 @@ impl Engine for MemoryEngine {
     async fn close(self) {}
 }
 
-/// The wanted rows, with the namespace and newest lease of each resource and the resource of each lease.
+/// The wanted rows, with the namespace and newest lease of each resource and the resources of each lease.
 fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
     let mut view = Snapshot::default();
     let mut resources = wanted.resources.clone();
@@ -107,23 +108,22 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         let key = (lease.resource.bucket(), *lease.acquisition.as_bytes());
         let request = (lease.resource.bucket(), lease.request_key);
         if wanted.leases.contains(&key) || wanted.requests.contains(&request) {
-            resources.insert(lease.resource.clone());
+            resources.extend(lease.members().map(|(name, _)| name.clone()));
             view.insert_lease(lease.clone());
         }
     }
-    let namespaces = resources.iter().map(crate::domain::resource::ResourceName::namespace);
+    let namespaces = resources.iter().map(ResourceName::namespace);
     for name in wanted.namespaces.iter().cloned().chain(namespaces) {
         if let Some(row) = rows.namespace(&name) {
             view.insert_namespace(row.clone());
         }
     }
     for row in resources.iter().filter_map(|name| rows.resource(name)) {
-        if let Some(lease) = row.lease.and_then(|acquisition| rows.lease(&acquisition)) {
+        if let Some(lease) = row.lease.and_then(|place| rows.lease(&place.acquisition)) {
             view.insert_lease(lease.clone());
         }
         for (born, incarnation) in rows.eras(&row.resource) {
-            let resource = row.resource.clone();
-            view.insert_era(crate::protocol::rows::EraRow { resource, incarnation, born });
+            view.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
         }
         view.insert_resource(row.clone());
     }
@@ -133,12 +133,15 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
     }
     for record in rows.operations() {
-        let named = |one: &crate::protocol::wanted::OperationWanted| {
+        let named = |one: &OperationWanted| {
             one.resource == record.resource && one.operation_id == record.operation_id
         };
         if wanted.operations.iter().any(named) {
             view.insert_operation(record.clone());
         }
+    }
+    for record in wanted.controls.iter().filter_map(|key| rows.control(key)) {
+        view.insert_control(record.clone());
     }
     view
 }
@@ -174,6 +177,9 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
     }
     for record in &changes.operations {
         world.rows.insert_operation(record.clone());
+    }
+    for record in &changes.controls {
+        world.rows.insert_control(record.clone());
     }
     for change in changes.leases.values() {
         if world.rows.lease(&change.after.acquisition) != change.before.as_ref() {

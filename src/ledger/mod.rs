@@ -11,13 +11,17 @@ pub mod memory;
 pub mod postgres;
 pub mod read;
 pub mod sqlite;
+pub mod sweep;
 mod time;
+pub mod waiting;
+mod watch;
 
 use std::sync::Arc;
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::Effect;
@@ -26,12 +30,13 @@ use crate::domain::resource::ResourceName;
 use crate::domain::seal::Keyring;
 use crate::limits;
 use crate::protocol::command::Claim;
-use crate::protocol::outcome::Receipt;
+use crate::protocol::outcome::{ControlView, Receipt};
 use crate::protocol::{Command, Context, Outcome};
 
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+use watch::Watch;
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +69,8 @@ pub struct Setting {
     pub identity: Identity,
     /// Renders the answer that is saved with an operation.
     pub render: fn(&Receipt) -> Vec<u8>,
+    /// Renders the answer that is saved with a control call.
+    pub render_control: for<'v> fn(&ControlView<'v>) -> Vec<u8>,
 }
 
 impl Setting {
@@ -75,6 +82,7 @@ impl Setting {
             keyring: &self.keyring,
             database: self.identity.database,
             render: self.render,
+            render_control: self.render_control,
         }
     }
 }
@@ -90,6 +98,11 @@ pub struct Ledger {
     reader: Arc<dyn Reader>,
     reads: Arc<Semaphore>,
     setting: Arc<Setting>,
+    watch: Arc<Watch>,
+    /// Attempts of waiting callers.
+    attempts: Arc<Semaphore>,
+    /// Ends the task that looks at watched resources with the last clone.
+    _looking: Arc<DropGuard>,
 }
 
 impl Ledger {
@@ -106,9 +119,10 @@ impl Ledger {
         let setting = Arc::new(setting);
         let mut committers = JoinSet::new();
         let mut queues = Vec::with_capacity(engines.len());
+        let watch = Arc::new(Watch::default());
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-            let committer = Driver::new(engine, setting.clone()).run(receiver);
+            let committer = Driver::new(engine, setting.clone(), watch.clone()).run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -120,7 +134,12 @@ impl Ledger {
             queues.push(sender);
         }
         let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));
-        (Self { queues: queues.into(), reader, reads, setting }, tokio::spawn(all_ended(committers)))
+        let attempts = Arc::new(Semaphore::new(limits::WAITING_ATTEMPTS));
+        let ended = CancellationToken::new();
+        tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
+        let _looking = Arc::new(ended.drop_guard());
+        let ledger = Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking };
+        (ledger, tokio::spawn(all_ended(committers)))
     }
 
     /// What is fixed for the life of the process.
@@ -136,13 +155,16 @@ impl Ledger {
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { task: Task::Command(Box::new(command)), reply };
-        let committer = usize::from(job.bucket().0).checked_rem(self.queues.len()).unwrap_or_default();
-        send(self.queues.get(committer), job)?;
+        self.enqueue(Job { task: Task::Command(Box::new(command)), reply })?;
         match answered(answer).await? {
             Some(outcome) => Ok(outcome),
             None => Err(Unserved::Inconsistent),
         }
+    }
+
+    /// Gives a job to the committer of its resource.
+    fn enqueue(&self, job: Job) -> Result<(), Unserved> {
+        enqueue(&self.queues, job)
     }
 
     /// Shows that every committer can begin and end a transaction.
@@ -221,6 +243,12 @@ async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinError> {
         }
     }
     Ok(())
+}
+
+/// A resource always goes to the same committer.
+fn enqueue(queues: &[mpsc::Sender<Job>], job: Job) -> Result<(), Unserved> {
+    let committer = usize::from(job.bucket().0).checked_rem(queues.len()).unwrap_or_default();
+    send(queues.get(committer), job)
 }
 
 fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {

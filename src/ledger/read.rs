@@ -10,7 +10,7 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
+use crate::protocol::rows::{LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
 
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
@@ -107,6 +107,12 @@ pub trait Reader: Send + Sync + 'static {
 
     /// One resource; none when it was never heard of.
     fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>>;
+
+    /// Several resources by name, without their targets; those that were never heard of are left out.
+    fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>>;
+
+    /// Leases that have expired and are not known to have, the longest expired first, at most so many.
+    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
 
     /// Resources in order of name.
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>>;

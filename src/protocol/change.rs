@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::domain::resource::{Address, ResourceName};
 
+use super::control::ControlRecord;
 use super::rows::{AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
 
 /// One change, in the order in which it was decided. A row change carries the row that it was decided against, so
@@ -45,6 +46,8 @@ pub enum Change {
         /// The row that it makes.
         after: Box<LeaseRow>,
     },
+    /// A control call was carried out.
+    ControlRecorded(Box<ControlRecord>),
     /// A line for those who read the record.
     Audited(AuditRow),
 }

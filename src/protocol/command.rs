@@ -11,8 +11,10 @@ use crate::domain::position::Position;
 use crate::domain::precondition::Preconditions;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::domain::seal::SealVerdict;
+use crate::domain::time::Millis;
 
-use super::rows::RequestKey;
+use super::control::Control;
+use super::rows::{LeaseRef, RequestKey};
 
 /// Most members of one write (`api.md` section 2).
 pub const MAX_MEMBERS: usize = 100;
@@ -30,13 +32,24 @@ pub enum Command {
     Write(Write),
     /// Raise the floor without writing.
     Advance(Advance),
+    /// Hand ownership to a successor.
+    Transfer(Transfer),
+    /// Revoke, cancel or reopen a resource.
+    Control(Control),
+    /// Write an expiry down.
+    Sweep(Sweep),
+    /// Give up the place of a waiter that has gone.
+    Leave(Leave),
 }
 
-/// Become the owner of a resource.
+/// Most resources of one acquisition (`protocol.md` section 5).
+pub const MAX_RESOURCES: usize = 16;
+
+/// Become the owner of one resource, or of several at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acquire {
-    /// What to own.
-    pub resource: ResourceName,
+    /// What to own: 1 to [`MAX_RESOURCES`], each once, in canonical order.
+    pub resources: Vec<ResourceName>,
     /// A label for people.
     pub holder: Option<Holder>,
     /// Milliseconds asked for; the namespace's default when absent.
@@ -47,21 +60,77 @@ pub struct Acquire {
     pub principal: &'static str,
     /// Drawn by the shell; nobody can guess it.
     pub nonce: [u8; 16],
+    /// What is left of the caller's budget for waiting; none when it does not wait.
+    pub wait: Option<Millis>,
 }
 
 impl Acquire {
+    /// The first resource: its bucket is where the lease lies.
+    #[must_use]
+    pub fn bucket(&self) -> Bucket {
+        self.resources.first().map_or(Bucket(0), ResourceName::bucket)
+    }
+
     /// Where a repeat of this request finds its lease.
     #[must_use]
     pub fn request_key(&self) -> RequestKey {
-        let mut hash = Sha256::new();
-        hash.update(b"fencegate request 1\0");
-        for part in [self.principal.as_bytes(), self.resource.as_str().as_bytes(), self.request_id.as_bytes()]
-        {
-            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            hash.update(part);
-        }
-        RequestKey(hash.finalize().into())
+        let resources = self.resources.iter().map(|resource| resource.as_str().as_bytes());
+        let parts = std::iter::once(self.principal.as_bytes()).chain(resources);
+        request_key(b"fencegate request 1\0", parts.chain([self.request_id.as_bytes().as_slice()]))
     }
+}
+
+/// A hash over parts, each with its length before it, so that no two lists of parts read alike.
+fn request_key<'p>(kind: &[u8], parts: impl Iterator<Item = &'p [u8]>) -> RequestKey {
+    let mut hash = Sha256::new();
+    hash.update(kind);
+    for part in parts {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    RequestKey(hash.finalize().into())
+}
+
+/// Hand ownership to a named successor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// The bucket that the acquisition id names.
+    pub bucket: Bucket,
+    /// Which lease.
+    pub acquisition: AcquisitionHash,
+    /// The successor, for people.
+    pub holder: Holder,
+    /// Milliseconds asked for; the namespace's default when absent.
+    pub ttl_ms: Option<u64>,
+    /// Made anew by the client per attempt.
+    pub request_id: Uuid,
+    /// Drawn by the shell; nobody can guess it.
+    pub nonce: [u8; 16],
+}
+
+impl Transfer {
+    /// Where a repeat of this request finds the successor's lease.
+    #[must_use]
+    pub fn request_key(&self) -> RequestKey {
+        let parts = [self.acquisition.as_bytes().as_slice(), self.request_id.as_bytes().as_slice()];
+        request_key(b"fencegate transfer 1\0", parts.into_iter())
+    }
+}
+
+/// Write the expiry of a lease down, if it has expired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Which lease.
+    pub lease: LeaseRef,
+}
+
+/// Give up the place of a waiter that has gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leave {
+    /// What it waited for, in canonical order.
+    pub resources: Vec<ResourceName>,
+    /// Whose place.
+    pub request_key: RequestKey,
 }
 
 /// Stay the owner.

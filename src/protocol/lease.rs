@@ -1,24 +1,41 @@
 //! Leases: who may own, until when (`protocol.md` section 5).
+//!
+//! Here stands what all commands on leases share: where a lease stands, how it ends, how it is granted. Each command
+//! has a file of its own.
 
-use crate::domain::lease::{AcquisitionHash, LeaseState, Ttl};
+mod acquire;
+mod housekeeping;
+mod keep;
+mod transfer;
+
+use crate::domain::lease::{AcquisitionHash, AcquisitionId, EndCause, Holder, LeaseState, Ttl, TtlBounds, TtlError};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
+use crate::domain::seal::KeyId;
 use crate::domain::time::{Millis, Timestamp};
+use uuid::Uuid;
 
 use super::change::resource_changed;
-use super::command::{Acquire, Release, Renew};
 use super::outcome::{Grant, LeaseView, SealedToken};
-use super::rows::{AuditRow, AuditVerb, LeaseRow, Life, NamespaceRow, ResourceRow};
+use super::rows::{
+    AuditRow, AuditVerb, LeaseMember, LeaseRow, NamespaceRow, RequestKey, ResourceRow,
+};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
 
+pub(super) use acquire::acquire;
+pub(super) use housekeeping::{leave, sweep};
+pub(super) use keep::{release, renew};
+pub(super) use transfer::transfer;
+
 impl LeaseRow {
-    /// Where the lease stands at `now`. Expiry is read off the clock until somebody has written it down; a lease
-    /// below the newest issued position, or of an older epoch, is superseded however it had ended, unless its owner
-    /// gave it back.
+    /// Where the lease stands at `now`, seen from one of its resources. Expiry is read off the clock until somebody
+    /// has written it down; a lease below the newest issued position, or of an older epoch, is superseded however it
+    /// had ended, unless its owner gave it back.
     #[must_use]
     pub fn state_at(&self, now: Timestamp, resource: &ResourceRow, namespace: &NamespaceRow) -> LeaseState {
-        let newer = self.position.is_below(resource.issued)
-            || self.position.is_below(Position::start_of(namespace.epoch));
+        let position = self.position_on(&resource.resource).unwrap_or(self.position);
+        let newer =
+            position.is_below(resource.issued) || position.is_below(Position::start_of(namespace.epoch));
         match self.state {
             LeaseState::Released => LeaseState::Released,
             LeaseState::Superseded => LeaseState::Superseded,
@@ -38,7 +55,17 @@ impl LeaseRow {
         }
     }
 
-    /// The lease as its owner sees it.
+    /// From when on the resource is free for others, as far as this lease goes: after an expiry when the lock delay
+    /// is over too, after every other end at once.
+    #[must_use]
+    pub fn free_from(&self, state: LeaseState, lock_delay: Millis) -> Timestamp {
+        match state {
+            LeaseState::Held | LeaseState::Expired => self.expires_at.plus(lock_delay),
+            LeaseState::Released | LeaseState::Superseded => self.ended_at.unwrap_or_default(),
+        }
+    }
+
+    /// The lease as its owner sees it, with what is to be known of its first resource.
     #[must_use]
     pub fn view_at(&self, now: Timestamp, resource: &ResourceRow, namespace: &NamespaceRow) -> LeaseView {
         let state = self.state_at(now, resource, namespace);
@@ -54,197 +81,74 @@ impl LeaseRow {
     }
 }
 
-/// Everything that a command on one lease looks at.
-struct Found<'a> {
-    lease: &'a LeaseRow,
-    resource: &'a ResourceRow,
-    namespace: InForce,
-}
-
-/// Acquires a resource: in one step the old lease closes, the token grows, the acquisition is recorded, and the floor
-/// rises where the contract says so.
-pub(super) fn acquire(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    acquire: &Acquire,
+/// After how long a resource can be acquired by somebody else, as far as its newest lease goes; zero when it can be now.
+#[must_use]
+pub fn free_in(
+    lease: Option<&LeaseRow>,
+    resource: &ResourceRow,
+    namespace: &NamespaceRow,
+    lock_delay: Millis,
     now: Timestamp,
-) -> Result<Decision, Inconsistent> {
-    let namespace = match InForce::find(context, snapshot, &acquire.resource.namespace()) {
-        Ok(namespace) => namespace,
-        Err(refusal) => return Ok(Decision::refused(refusal)),
-    };
-    if namespace.definition().issuer.is_external() {
-        return Ok(Decision::refused(Refusal::IssuerExternal));
-    }
-    let ttl = match namespace.rules.ttl.admit(acquire.ttl_ms) {
-        Ok(ttl) => ttl,
-        Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
-    };
-    if let Some(earlier) = snapshot.requested(&acquire.request_key()) {
-        return repeat(context, snapshot, acquire, earlier, now);
-    }
-    let known = snapshot.resource(&acquire.resource);
-    let row =
-        known.cloned().unwrap_or_else(|| ResourceRow::unheard(acquire.resource.clone(), &namespace.row));
-    if row.life == Life::Cancelled {
-        return Ok(Decision::refused(Refusal::Cancelled));
-    }
-    let old = newest_lease(snapshot, &row)?;
-    if let Some(old) = old
-        && old.state_at(now, &row, &namespace.row) == LeaseState::Held
-    {
-        let remaining = old.remaining_at(now, LeaseState::Held);
-        return Ok(Decision::refused(Refusal::LeaseHeld { remaining, position: old.position }));
-    }
-    let Some(position) = row.issued.following_in(namespace.row.epoch) else {
-        return Ok(Decision::refused(Refusal::TokenExhausted));
-    };
-    let lease = new_lease(context, acquire, position, ttl, now)?;
-    let mut changes = Vec::new();
-    namespace.record(&mut changes);
-    if let Some(old) = old {
-        close(old, LeaseState::Superseded, &mut changes);
-    }
-    let mut after = row;
-    after.issued = position;
-    if namespace.definition().raises_floor_on_acquire() {
-        after.floor = after.floor.or_higher(position);
-    }
-    after.lease = Some(lease.acquisition);
-    after.changed_at = now;
-    let grant = granted(context, &lease, lease.view_at(now, &after, &namespace.row), false)?;
-    resource_changed(&mut changes, known, after);
-    changes.push(audit(&lease));
-    changes.push(Change::LeaseGranted(Box::new(lease)));
-    Ok(Decision { outcome: grant, changes })
-}
-
-/// Renews a lease that is live, and nobody else's; an ended one is never brought back.
-pub(super) fn renew(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    renew: &Renew,
-    now: Timestamp,
-) -> Result<Decision, Inconsistent> {
-    let found = match find(context, snapshot, renew.acquisition)? {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Decision::refused(refusal)),
-    };
-    let asked = match renew.ttl_ms.map(|ms| found.namespace.rules.ttl.admit(Some(ms))).transpose() {
-        Ok(asked) => asked,
-        Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
-    };
-    match found.lease.state_at(now, found.resource, &found.namespace.row) {
-        LeaseState::Held => {}
-        ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
-            let mut changes = Vec::new();
-            write_down(found.lease, ended, &mut changes);
-            return Ok(Decision { outcome: Outcome::Refused(Refusal::LeaseEnded(ended)), changes });
-        }
-    }
-    let ttl = asked.unwrap_or(found.lease.ttl);
-    let mut after = found.lease.clone();
-    after.ttl = ttl;
-    after.expires_at = now.plus(ttl.millis());
-    let view = after.view_at(now, found.resource, &found.namespace.row);
-    let changes = vec![changed(found.lease, after)];
-    Ok(Decision { outcome: Outcome::Renewed(Box::new(view)), changes })
-}
-
-/// Releases a lease; an ended one answers with the state that it has. The floor stays where it is.
-pub(super) fn release(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    release: &Release,
-    now: Timestamp,
-) -> Result<Decision, Inconsistent> {
-    let found = match find(context, snapshot, release.acquisition)? {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Decision::refused(refusal)),
-    };
-    let ended = match found.lease.state_at(now, found.resource, &found.namespace.row) {
-        LeaseState::Held => LeaseState::Released,
-        ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => ended,
-    };
-    let mut after = found.lease.clone();
-    after.state = ended;
-    let view = after.view_at(now, found.resource, &found.namespace.row);
-    let mut changes = Vec::new();
-    write_down(found.lease, ended, &mut changes);
-    Ok(Decision { outcome: Outcome::Released(Box::new(view)), changes })
-}
-
-/// The newest lease of a resource, which must be there when the row names one.
-pub(super) fn newest_lease<'a>(
-    snapshot: &'a Snapshot,
-    row: &ResourceRow,
-) -> Result<Option<&'a LeaseRow>, Inconsistent> {
-    let Some(acquisition) = row.lease else { return Ok(None) };
-    match snapshot.lease(&acquisition) {
-        Some(lease) => Ok(Some(lease)),
-        None => Err(Inconsistent::because(format!("the newest lease of {:?} has no row", row.resource))),
-    }
-}
-
-/// Ends a lease that nobody has ended yet. A released one stays released, always.
-fn close(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
-    match lease.state {
-        LeaseState::Held | LeaseState::Expired => write_down(lease, state, changes),
-        LeaseState::Released | LeaseState::Superseded => {}
-    }
-}
-
-/// Expiry is sticky: whoever sees it first writes it down.
-pub(super) fn write_down(lease: &LeaseRow, state: LeaseState, changes: &mut Vec<Change>) {
-    if lease.state != state {
-        let mut after = lease.clone();
-        after.state = state;
-        let change = changed(lease, after);
-        // Two members of one batch see the same expiry; written down twice, the second would no longer fit its row.
-        if !changes.contains(&change) {
-            changes.push(change);
-        }
-    }
-}
-
-fn changed(before: &LeaseRow, after: LeaseRow) -> Change {
-    Change::LeaseChanged { before: Box::new(before.clone()), after: Box::new(after) }
-}
-
-fn audit(lease: &LeaseRow) -> Change {
-    Change::Audited(AuditRow {
-        resource: lease.resource.clone(),
-        verb: AuditVerb::Acquired,
-        position: lease.position,
-        reason: None,
-        at: lease.granted_at,
+) -> Millis {
+    lease.map_or_else(Millis::default, |lease| {
+        now.until(lease.free_from(lease.state_at(now, resource, namespace), lock_delay))
     })
 }
 
-/// A request id that was seen before: the same acquisition while it lives, its end afterwards, never a new lease.
-fn repeat(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    acquire: &Acquire,
-    earlier: &LeaseRow,
-    now: Timestamp,
-) -> Result<Decision, Inconsistent> {
-    if earlier.holder != acquire.holder || earlier.asked_ttl_ms != acquire.ttl_ms {
-        return Ok(Decision::refused(Refusal::RequestMismatch));
+/// Everything that a command on one lease looks at.
+struct Found<'a> {
+    lease: &'a LeaseRow,
+    /// Its resources, in canonical order.
+    members: Vec<Member<'a>>,
+}
+
+/// One resource of a command on leases, with its namespace.
+struct Member<'a> {
+    /// The row, where there is one.
+    known: Option<&'a ResourceRow>,
+    /// The row, or the one that the first change starts from.
+    row: ResourceRow,
+    namespace: InForce,
+}
+
+impl<'a> Member<'a> {
+    fn find(context: &Context<'_>, snapshot: &'a Snapshot, resource: &ResourceName) -> Result<Self, Refusal> {
+        let namespace = InForce::find(context, snapshot, &resource.namespace())?;
+        let known = snapshot.resource(resource);
+        let row = known.cloned().unwrap_or_else(|| ResourceRow::unheard(resource.clone(), &namespace.row));
+        Ok(Self { known, row, namespace })
     }
-    let found = match find(context, snapshot, earlier.acquisition)? {
-        Ok(found) => found,
-        Err(refusal) => return Ok(Decision::refused(refusal)),
-    };
-    let view = earlier.view_at(now, found.resource, &found.namespace.row);
-    match view.state {
-        LeaseState::Held => Ok(Decision::unchanged(granted(context, earlier, view, true)?)),
-        ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
-            let mut changes = Vec::new();
-            write_down(earlier, ended, &mut changes);
-            Ok(Decision { outcome: Outcome::Refused(Refusal::LeaseEnded(ended)), changes })
-        }
+}
+
+impl Found<'_> {
+    /// Where the lease stands: it lives and ends as a whole, so one superseded member is enough.
+    fn state_at(&self, now: Timestamp) -> LeaseState {
+        let states = self.members.iter().map(|one| self.lease.state_at(now, &one.row, &one.namespace.row));
+        states.max_by_key(|state| *state == LeaseState::Superseded).unwrap_or(self.lease.state)
     }
+
+    /// The lease, or another state of it, as its owner sees it.
+    fn view(&self, lease: &LeaseRow, state: LeaseState, now: Timestamp) -> Result<LeaseView, Inconsistent> {
+        let first = self.members.first().ok_or_else(|| Inconsistent::because("a lease has no resource"))?;
+        let view = lease.view_at(now, &first.row, &first.namespace.row);
+        Ok(LeaseView { state, remaining: lease.remaining_at(now, state), ..view })
+    }
+
+    /// The ttl asked for, which has to suit every resource.
+    fn ttl(&self, asked: Option<u64>) -> Result<Ttl, TtlError> {
+        ttl_of(&self.members, asked)
+    }
+}
+
+/// The ttl asked for, within the bounds of every namespace; without one, the shortest default.
+fn ttl_of(members: &[Member<'_>], asked: Option<u64>) -> Result<Ttl, TtlError> {
+    let bounds: Vec<TtlBounds> = members.iter().map(|one| one.namespace.rules.ttl_in_force()).collect();
+    let asked = asked.or_else(|| bounds.iter().map(|one| one.default.millis().get()).min());
+    let mut ttl = Ttl::from_ms(asked.unwrap_or_default());
+    for one in bounds {
+        ttl = one.admit(asked)?;
+    }
+    Ok(ttl)
 }
 
 fn find<'a>(
@@ -255,54 +159,205 @@ fn find<'a>(
     let Some(lease) = snapshot.lease(&acquisition) else {
         return Ok(Err(Refusal::NoSuchLease));
     };
-    let Some(resource) = snapshot.resource(&lease.resource) else {
-        return Err(Inconsistent::because(format!("a lease of {:?} has no resource row", lease.resource)));
+    let mut members = Vec::new();
+    for (resource, _) in lease.members() {
+        if snapshot.resource(resource).is_none() {
+            return Err(Inconsistent::because(format!("a lease of {resource:?} has no resource row")));
+        }
+        match Member::find(context, snapshot, resource) {
+            Ok(member) => members.push(member),
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    }
+    Ok(Ok(Found { lease, members }))
+}
+
+/// The newest lease of a resource, which must be there when the row names one.
+pub(super) fn newest_lease<'a>(
+    snapshot: &'a Snapshot,
+    row: &ResourceRow,
+) -> Result<Option<&'a LeaseRow>, Inconsistent> {
+    let Some(place) = row.lease else { return Ok(None) };
+    match snapshot.lease(&place.acquisition) {
+        Some(lease) => Ok(Some(lease)),
+        None => Err(Inconsistent::because(format!("the newest lease of {:?} has no row", row.resource))),
+    }
+}
+
+/// A lease that somebody's act ends now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) state: LeaseState,
+    pub(super) cause: Option<EndCause>,
+    pub(super) at: Timestamp,
+}
+
+/// Ends a lease that nobody has ended yet. A released one stays released, always.
+fn close(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
+    match lease.state {
+        LeaseState::Held | LeaseState::Expired => end_lease(lease, end, changes),
+        LeaseState::Released | LeaseState::Superseded => {}
+    }
+}
+
+/// Writes down that a lease has ended. Expiry is sticky: whoever sees it first writes it down, with the time at which
+/// it came.
+pub(super) fn write_down(lease: &LeaseRow, state: LeaseState, now: Timestamp, changes: &mut Vec<Change>) {
+    let at = match state {
+        LeaseState::Expired => lease.expires_at,
+        LeaseState::Held | LeaseState::Released | LeaseState::Superseded => now,
     };
-    Ok(InForce::find(context, snapshot, &lease.resource.namespace()).map(|namespace| Found {
-        lease,
-        resource,
-        namespace,
-    }))
+    end_lease(lease, End { state, cause: None, at }, changes);
+}
+
+/// Writes the end of a lease down.
+pub(super) fn end_lease(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
+    if lease.state == end.state {
+        return;
+    }
+    let mut after = lease.clone();
+    after.state = end.state;
+    after.cause = end.cause.or(lease.cause);
+    // What had ended before was free from then on, whatever it is called later.
+    after.ended_at = lease.ended_at.or(Some(end.at));
+    let change = changed(lease, after);
+    // Two members of one batch see the same end; written down twice, the second would no longer fit its row.
+    if !changes.contains(&change) {
+        changes.push(change);
+    }
+}
+
+fn changed(before: &LeaseRow, after: LeaseRow) -> Change {
+    Change::LeaseChanged { before: Box::new(before.clone()), after: Box::new(after) }
+}
+
+/// A lease that has ended is told how, and its end is written down.
+fn ended(found: &Found<'_>, state: LeaseState, now: Timestamp) -> Decision {
+    let mut changes = Vec::new();
+    write_down(found.lease, state, now, &mut changes);
+    let cancelled = found.lease.cause == Some(EndCause::Cancelled);
+    Decision { outcome: Outcome::Refused(Refusal::LeaseEnded { state, cancelled }), changes }
+}
+
+/// What a grant is made for.
+struct Request<'r> {
+    holder: Option<&'r Holder>,
+    ttl: Ttl,
+    asked_ttl_ms: Option<u64>,
+    request_id: Uuid,
+    request_key: RequestKey,
+    nonce: [u8; 16],
+    verb: AuditVerb,
+}
+
+/// Grants all resources at once: each token grows by one, the floor rises where the contract says so, and earlier
+/// leases close.
+fn grant(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    members: Vec<Member<'_>>,
+    request: &Request<'_>,
+    cause: Option<EndCause>,
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    let mut positions = Vec::with_capacity(members.len());
+    for member in &members {
+        let Some(position) = member.row.issued.following_in(member.namespace.row.epoch) else {
+            return Ok(Decision::refused(Refusal::TokenExhausted));
+        };
+        positions.push(position);
+    }
+    let lease = new_lease(context, &members, &positions, request, now)?;
+    let (mut changes, mut view) = (Vec::new(), None);
+    for (member, position) in members.into_iter().zip(positions) {
+        let Member { known, row, namespace } = member;
+        record_once(&namespace, &mut changes);
+        if let Some(old) = newest_lease(snapshot, &row)? {
+            close(old, End { state: LeaseState::Superseded, cause, at: now }, &mut changes);
+        }
+        let mut after = row;
+        after.issued = position;
+        if namespace.definition().raises_floor_on_acquire() {
+            after.floor = after.floor.or_higher(position);
+        }
+        after.lease = Some(lease.place());
+        after.queue.leave(&request.request_key, now);
+        after.changed_at = now;
+        if view.is_none() {
+            view = Some(lease.view_at(now, &after, &namespace.row));
+        }
+        changes.push(Change::Audited(AuditRow {
+            resource: after.resource.clone(),
+            verb: request.verb,
+            position,
+            reason: None,
+            at: now,
+        }));
+        resource_changed(&mut changes, known, after);
+    }
+    let view = view.ok_or_else(|| Inconsistent::because("a lease of no resource"))?;
+    let outcome = granted(context, &lease, view, false)?;
+    changes.push(Change::LeaseGranted(Box::new(lease)));
+    Ok(Decision { outcome, changes })
+}
+
+/// Records the first use of a namespace, once for all resources of it.
+fn record_once(namespace: &InForce, changes: &mut Vec<Change>) {
+    let name = &namespace.row.namespace;
+    let recorded =
+        |change: &Change| matches!(change, Change::NamespaceRecorded(row) if row.namespace == *name);
+    if !changes.iter().any(recorded) {
+        namespace.record(changes);
+    }
 }
 
 fn new_lease(
     context: &Context<'_>,
-    acquire: &Acquire,
-    position: Position,
-    ttl: Ttl,
+    members: &[Member<'_>],
+    positions: &[Position],
+    request: &Request<'_>,
     now: Timestamp,
 ) -> Result<LeaseRow, Inconsistent> {
+    let mut owned = members
+        .iter()
+        .zip(positions)
+        .map(|(member, position)| LeaseMember { resource: member.row.resource.clone(), position: *position });
+    let first = owned.next().ok_or_else(|| Inconsistent::because("a lease of no resource"))?;
     let key_id = context.keyring.active().id();
-    let id = acquisition_id(context, key_id, &acquire.resource, position, &acquire.nonce)?;
+    let id = acquisition_id(context, key_id, &first.resource, first.position, &request.nonce)?;
     Ok(LeaseRow {
         acquisition: id.hash(),
-        nonce: acquire.nonce,
+        nonce: request.nonce,
         key_id,
-        resource: acquire.resource.clone(),
-        position,
-        holder: acquire.holder.clone(),
-        ttl,
-        asked_ttl_ms: acquire.ttl_ms,
-        request_id: acquire.request_id,
-        request_key: acquire.request_key(),
+        resource: first.resource,
+        position: first.position,
+        others: owned.collect(),
+        holder: request.holder.cloned(),
+        ttl: request.ttl,
+        asked_ttl_ms: request.asked_ttl_ms,
+        request_id: request.request_id,
+        request_key: request.request_key,
         granted_at: now,
-        expires_at: now.plus(ttl.millis()),
+        expires_at: now.plus(request.ttl.millis()),
         state: LeaseState::Held,
+        ended_at: None,
+        cause: None,
     })
 }
 
 fn acquisition_id(
     context: &Context<'_>,
-    key_id: crate::domain::seal::KeyId,
+    key_id: KeyId,
     resource: &ResourceName,
     position: Position,
     nonce: &[u8; 16],
-) -> Result<crate::domain::lease::AcquisitionId, Inconsistent> {
+) -> Result<AcquisitionId, Inconsistent> {
     context.keyring.acquisition_id(key_id, resource, position, nonce).ok_or_else(|| {
         Inconsistent::because(format!("seal key {key_id} made a lease and is not in the keyring"))
     })
 }
 
+/// The grant of a lease, new or repeated, with a sealed token for each resource.
 fn granted(
     context: &Context<'_>,
     lease: &LeaseRow,
@@ -311,14 +366,39 @@ fn granted(
 ) -> Result<Outcome, Inconsistent> {
     let acquisition_id =
         acquisition_id(context, lease.key_id, &lease.resource, lease.position, &lease.nonce)?;
-    let token = context
-        .keyring
-        .seal(context.database, &lease.resource, lease.position, &lease.acquisition)
-        .ok_or_else(|| Inconsistent::because("the active seal key cannot seal"))?;
-    Ok(Outcome::Granted(Box::new(Grant {
-        acquisition_id,
-        fencing_token: SealedToken(token),
-        view,
-        repeated,
-    })))
+    let mut fencing_tokens = Vec::with_capacity(lease.others.len().saturating_add(1));
+    for (resource, position) in lease.members() {
+        let token = context
+            .keyring
+            .seal(context.database, resource, position, &lease.acquisition)
+            .ok_or_else(|| Inconsistent::because("the active seal key cannot seal"))?;
+        fencing_tokens.push(SealedToken(token));
+    }
+    Ok(Outcome::Granted(Box::new(Grant { acquisition_id, fencing_tokens, view, repeated })))
+}
+
+/// A request id that was seen before: the same acquisition while it lives, its end afterwards, never a new lease.
+fn repeat(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    earlier: &LeaseRow,
+    asked: (Option<&Holder>, Option<u64>),
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    if (earlier.holder.as_ref(), earlier.asked_ttl_ms) != asked {
+        return Ok(Decision::refused(Refusal::RequestMismatch));
+    }
+    let found = match find(context, snapshot, earlier.acquisition)? {
+        Ok(found) => found,
+        Err(refusal) => return Ok(Decision::refused(refusal)),
+    };
+    match found.state_at(now) {
+        LeaseState::Held => {
+            let view = found.view(earlier, LeaseState::Held, now)?;
+            Ok(Decision::unchanged(granted(context, earlier, view, true)?))
+        }
+        state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
+            Ok(ended(&found, state, now))
+        }
+    }
 }

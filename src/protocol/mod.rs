@@ -7,10 +7,12 @@
 pub mod advance;
 pub mod change;
 pub mod command;
+pub mod control;
 pub mod incarnation;
 pub mod invariants;
 pub mod lease;
 pub mod outcome;
+pub mod queue;
 pub mod rows;
 pub mod snapshot;
 pub mod wanted;
@@ -42,6 +44,8 @@ pub struct Context<'a> {
     pub database: Uuid,
     /// Renders the answer that is saved with an operation, so that a replay gives the same bytes.
     pub render: fn(&outcome::Receipt) -> Vec<u8>,
+    /// Renders the answer of a control call, for the same reason.
+    pub render_control: for<'v> fn(&outcome::ControlView<'v>) -> Vec<u8>,
 }
 
 /// A decided command.
@@ -94,6 +98,10 @@ pub fn decide(
         Command::Release(release) => lease::release(context, snapshot, release, now),
         Command::Write(write) => write::decide(context, snapshot, write, now),
         Command::Advance(advance) => advance::decide(context, snapshot, advance, now),
+        Command::Transfer(transfer) => lease::transfer(context, snapshot, transfer, now),
+        Command::Control(control) => control::decide(context, snapshot, control, now),
+        Command::Sweep(sweep) => lease::sweep(context, snapshot, sweep, now),
+        Command::Leave(leave) => Ok(lease::leave(snapshot, leave, now)),
     }
 }
 

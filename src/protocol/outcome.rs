@@ -1,15 +1,17 @@
 //! What is answered: words, never booleans.
 
+use bytes::Bytes;
+
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionId, LeaseState, TtlError};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::{Contract, Definition, Policy};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Address, Namespace};
+use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::{Millis, Timestamp};
 
-use super::rows::{LeaseRow, Life, Mark, ResourceRow, SavedResponse};
+use super::rows::{LeaseRow, Life, Mark, NamespaceRow, ResourceRow, SavedResponse};
 
 /// The answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,10 @@ pub enum Outcome {
     Explained(Vec<MemberVerdict>),
     /// The floor stands where the caller wanted it.
     Advanced(Box<ResourceRow>),
+    /// A resource was revoked, cancelled or reopened.
+    Controlled(Box<Controlled>),
+    /// The gateway has tidied up; nobody is told.
+    Tidied,
     /// A command other than a write was refused.
     Refused(Refusal),
 }
@@ -37,8 +43,8 @@ pub enum Outcome {
 pub struct Grant {
     /// The acquisition id.
     pub acquisition_id: AcquisitionId,
-    /// `epoch.token.seal`.
-    pub fencing_token: SealedToken,
+    /// `epoch.token.seal` of each resource, in the order of the lease's members.
+    pub fencing_tokens: Vec<SealedToken>,
     /// The rest.
     pub view: LeaseView,
     /// Whether this repeats an earlier answer.
@@ -72,6 +78,66 @@ pub struct LeaseView {
     pub contract: Contract,
     /// Of the namespace.
     pub policy: Policy,
+}
+
+/// A control call that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controlled {
+    /// The resource as the call left it.
+    pub resource: ResourceRow,
+    /// The answer, byte for byte.
+    pub body: Bytes,
+    /// Whether this is the saved answer of an earlier delivery.
+    pub replayed: bool,
+}
+
+/// What the answer of a control call shows.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlView<'a> {
+    /// The resource as the call leaves it.
+    pub resource: &'a ResourceRow,
+    /// Its namespace.
+    pub namespace: &'a NamespaceRow,
+    /// Its newest lease as the call leaves it.
+    pub lease: Option<&'a LeaseRow>,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// What stands against an acquire on one of its resources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    /// Which resource.
+    pub resource: ResourceName,
+    /// What it is.
+    pub why: Blocked,
+    /// After how long it stands no more, unless it ends before or is renewed.
+    pub free_in: Millis,
+    /// The caller's place in the queue, where it has one.
+    pub place: Option<Place>,
+}
+
+/// A place in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Of the ticket: it grows with the time of joining.
+    pub number: u64,
+    /// Counted from the head, which is 1.
+    pub position: usize,
+}
+
+/// Why a resource cannot be owned now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    /// Somebody else owns it.
+    Held {
+        /// The other's position; never its acquisition.
+        position: Position,
+    },
+    /// A lease has expired so shortly ago that nobody may acquire yet.
+    LockDelay,
+    /// It is free, and others have waited longer.
+    Queued,
 }
 
 /// One member that is in the store.
@@ -239,17 +305,23 @@ pub enum Refusal {
         /// What this process was configured with.
         configured: Definition,
     },
-    /// Somebody else owns it.
-    LeaseHeld {
-        /// What is left of the other's lease.
-        remaining: Millis,
-        /// The other's position; never its acquisition.
-        position: Position,
-    },
+    /// Something stands against owning at least one of the resources.
+    LeaseBlocked(Vec<Blocker>),
+    /// The same, when the caller's budget for waiting is over.
+    WaitTimeout(Vec<Blocker>),
     /// A request id with other parameters.
     RequestMismatch,
-    /// A lease that is over: how it ended.
-    LeaseEnded(LeaseState),
+    /// A lease that is over.
+    LeaseEnded {
+        /// How it ended.
+        state: LeaseState,
+        /// Whether it ended because the resource was cancelled.
+        cancelled: bool,
+    },
+    /// A control call on what was never heard of.
+    NothingToControl,
+    /// A reopen under an external issuer brings no token.
+    FreshTokenRequired,
     /// No lease of that id.
     NoSuchLease,
     /// A ttl out of bounds.
@@ -283,9 +355,12 @@ impl Refusal {
             Self::NothingToDelete
             | Self::UnknownNamespace(_)
             | Self::DefinitionDiffers { .. }
-            | Self::LeaseHeld { .. }
+            | Self::LeaseBlocked(_)
+            | Self::WaitTimeout(_)
             | Self::RequestMismatch
-            | Self::LeaseEnded(_)
+            | Self::LeaseEnded { .. }
+            | Self::NothingToControl
+            | Self::FreshTokenRequired
             | Self::NoSuchLease
             | Self::TtlOutOfBounds(_)
             | Self::TokenExhausted
@@ -309,7 +384,9 @@ impl Outcome {
             | Self::Released(_)
             | Self::Written(_)
             | Self::Explained(_)
-            | Self::Advanced(_) => None,
+            | Self::Advanced(_)
+            | Self::Controlled(_)
+            | Self::Tidied => None,
         }
     }
 }

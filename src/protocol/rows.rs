@@ -4,15 +4,17 @@ use bytes::Bytes;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::document::{BodyDigest, ContentType};
-use crate::domain::lease::{AcquisitionHash, AcquisitionTag, Holder, LeaseState, Ttl};
+use crate::domain::lease::{AcquisitionHash, AcquisitionTag, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Namespace, ResourceName, Target};
+use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
 use crate::domain::seal::KeyId;
 use crate::domain::time::Timestamp;
 use uuid::Uuid;
+
+use super::queue::Queue;
 
 /// A namespace: its epoch, its base and its recorded definition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,6 +77,15 @@ impl Life {
     }
 }
 
+/// Where the row of a lease lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseRef {
+    /// Of the lease's first resource, which need not be the one that names it.
+    pub bucket: Bucket,
+    /// Which lease.
+    pub acquisition: AcquisitionHash,
+}
+
 /// Position and sequence of an accepted effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
@@ -108,7 +119,11 @@ pub struct ResourceRow {
     /// Up to where operation records may be missing.
     pub pruned_through: Option<Mark>,
     /// The newest acquisition.
-    pub lease: Option<AcquisitionHash>,
+    pub lease: Option<LeaseRef>,
+    /// Callers that wait for the lease in order.
+    pub queue: Queue,
+    /// Why it does not live, where somebody said so.
+    pub reason: Option<String>,
     /// The operation of the last effect, for people.
     pub last_operation: Option<OperationId>,
     /// When the row last changed.
@@ -132,6 +147,8 @@ impl ResourceRow {
             commit_no: CommitNo::ZERO,
             pruned_through: None,
             lease: None,
+            queue: Queue::default(),
+            reason: None,
             last_operation: None,
             changed_at: Timestamp::default(),
         }
@@ -267,10 +284,12 @@ pub struct LeaseRow {
     pub nonce: [u8; 16],
     /// The key that made the acquisition id.
     pub key_id: KeyId,
-    /// What is owned.
+    /// What is owned; of several resources, the first in canonical order.
     pub resource: ResourceName,
     /// The position that came with it.
     pub position: Position,
+    /// What else is owned by the same acquisition, in canonical order.
+    pub others: Vec<LeaseMember>,
     /// A label for people.
     pub holder: Option<Holder>,
     /// How long it lives without a renewal.
@@ -287,6 +306,39 @@ pub struct LeaseRow {
     pub expires_at: Timestamp,
     /// Where it stands as far as anybody has written down.
     pub state: LeaseState,
+    /// When it ended, once somebody has written down that it did.
+    pub ended_at: Option<Timestamp>,
+    /// By whose act it was superseded, unless by a mere successor.
+    pub cause: Option<EndCause>,
+}
+
+/// A further resource of a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseMember {
+    /// Its name.
+    pub resource: ResourceName,
+    /// The position that came with it.
+    pub position: Position,
+}
+
+impl LeaseRow {
+    /// Its resources with the position of each, in canonical order.
+    pub fn members(&self) -> impl Iterator<Item = (&ResourceName, Position)> {
+        let others = self.others.iter().map(|member| (&member.resource, member.position));
+        std::iter::once((&self.resource, self.position)).chain(others)
+    }
+
+    /// The position that it has on one of its resources.
+    #[must_use]
+    pub fn position_on(&self, resource: &ResourceName) -> Option<Position> {
+        self.members().find(|(name, _)| *name == resource).map(|(_, position)| position)
+    }
+
+    /// Where its row lies.
+    #[must_use]
+    pub fn place(&self) -> LeaseRef {
+        LeaseRef { bucket: self.resource.bucket(), acquisition: self.acquisition }
+    }
 }
 
 /// A line of what was done to a resource outside its content.
@@ -311,6 +363,14 @@ pub enum AuditVerb {
     Acquired,
     /// The floor was raised without a write.
     Advanced,
+    /// A lease was handed to a successor.
+    Transferred,
+    /// A generation was revoked.
+    Revoked,
+    /// The resource was cancelled.
+    Cancelled,
+    /// A cancellation was ended.
+    Reopened,
 }
 
 impl AuditVerb {
@@ -320,6 +380,10 @@ impl AuditVerb {
         match self {
             Self::Acquired => "acquired",
             Self::Advanced => "advanced",
+            Self::Transferred => "transferred",
+            Self::Revoked => "revoked",
+            Self::Cancelled => "cancelled",
+            Self::Reopened => "reopened",
         }
     }
 }

@@ -11,10 +11,14 @@ use crate::domain::position::Position;
 use crate::domain::resource::{Address, Namespace, ResourceName};
 
 use super::change::Change;
+use super::control::{ControlRecord, ControlVerb};
 use super::rows::{EraRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow};
 
 /// Key of an operation record.
 pub type OperationKey = (ResourceName, Incarnation, OperationId);
+
+/// Key of a control call's record.
+pub type ControlKey = (ResourceName, ControlVerb, OperationId);
 
 /// Rows by key. What is not in it does not exist, so a loader must bring everything that a command wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,6 +30,7 @@ pub struct Snapshot {
     operations: BTreeMap<OperationKey, OperationRecord>,
     leases: BTreeMap<[u8; 32], LeaseRow>,
     requests: BTreeMap<RequestKey, AcquisitionHash>,
+    controls: BTreeMap<ControlKey, ControlRecord>,
 }
 
 impl Snapshot {
@@ -69,6 +74,17 @@ impl Snapshot {
     #[must_use]
     pub fn requested(&self, key: &RequestKey) -> Option<&LeaseRow> {
         self.requests.get(key).and_then(|acquisition| self.lease(acquisition))
+    }
+
+    /// The record of a control call.
+    #[must_use]
+    pub fn control(&self, key: &ControlKey) -> Option<&ControlRecord> {
+        self.controls.get(key)
+    }
+
+    /// All records of control calls, in order.
+    pub fn controls(&self) -> impl Iterator<Item = &ControlRecord> {
+        self.controls.values()
     }
 
     /// All namespaces, in order.
@@ -132,6 +148,11 @@ impl Snapshot {
         self.leases.insert(*row.acquisition.as_bytes(), row);
     }
 
+    /// Brings the record of a control call in.
+    pub fn insert_control(&mut self, row: ControlRecord) {
+        self.controls.insert((row.resource.clone(), row.verb, row.key.clone()), row);
+    }
+
     /// Makes a decided change visible to the decisions after it.
     pub fn apply(&mut self, change: &Change) {
         match change {
@@ -150,6 +171,7 @@ impl Snapshot {
             Change::OperationRecorded(record) => self.insert_operation(record.as_ref().clone()),
             Change::LeaseGranted(row) => self.insert_lease(row.as_ref().clone()),
             Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
+            Change::ControlRecorded(record) => self.insert_control(record.as_ref().clone()),
             Change::Audited(_) => {}
         }
     }

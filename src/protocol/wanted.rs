@@ -10,6 +10,7 @@ use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 
 use super::command::Command;
 use super::rows::RequestKey;
+use super::snapshot::ControlKey;
 
 /// An operation as a request addresses it. Which incarnation that is, only the resource row tells:
 /// [`super::incarnation::addressed`].
@@ -26,7 +27,8 @@ pub struct OperationWanted {
 }
 
 /// The rows that a batch needs. Every set is ordered, which is the canonical order of locking. For each resource the
-/// engine also brings its namespace and its newest lease; for each lease, its resource.
+/// engine also brings its namespace and its newest lease; for each lease that is wanted, by itself or by its request, all of
+/// its resources with their namespaces and newest leases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Namespaces.
@@ -41,6 +43,8 @@ pub struct Wanted {
     pub targets: BTreeSet<Address>,
     /// Operations.
     pub operations: BTreeSet<OperationWanted>,
+    /// Control calls that may have been carried out before.
+    pub controls: BTreeSet<ControlKey>,
 }
 
 impl Wanted {
@@ -56,12 +60,24 @@ impl Wanted {
     pub fn add(&mut self, command: &Command) {
         match command {
             Command::Acquire(acquire) => {
-                self.add_resource(&acquire.resource);
-                self.requests.insert((acquire.resource.bucket(), acquire.request_key()));
+                acquire.resources.iter().for_each(|resource| self.add_resource(resource));
+                self.requests.insert((acquire.bucket(), acquire.request_key()));
             }
             Command::Renew(renew) => self.add_lease(renew.bucket, renew.acquisition),
             Command::Release(release) => self.add_lease(release.bucket, release.acquisition),
             Command::Advance(advance) => self.add_resource(&advance.resource),
+            Command::Transfer(transfer) => {
+                self.add_lease(transfer.bucket, transfer.acquisition);
+                self.requests.insert((transfer.bucket, transfer.request_key()));
+            }
+            Command::Control(control) => {
+                self.add_resource(&control.resource);
+                if let Some(key) = &control.key {
+                    self.controls.insert((control.resource.clone(), control.verb, key.clone()));
+                }
+            }
+            Command::Sweep(sweep) => self.add_lease(sweep.lease.bucket, sweep.lease.acquisition),
+            Command::Leave(leave) => leave.resources.iter().for_each(|resource| self.add_resource(resource)),
             Command::Write(write) => {
                 for member in &write.members {
                     self.add_resource(&member.address.resource);

@@ -31,7 +31,7 @@ max_body_bytes = 0
 polcy = \"single\"
 contract = \"imediate\"
 scope = 65
-lease = { ttl_ms = 10, lock_delay_ms = 0 }
+lease = { ttl_ms = 10, order = \"lifo\" }
 
 [namespaces.\"a b \"]
 [namespaces.jobs]
@@ -83,9 +83,6 @@ fn an_unknown_word_names_the_nearest_and_all_others() {
 fn what_comes_later_is_refused_by_name() {
     for key in ["witness = \"\"", "operation_retention = \"30d\""] {
         assert!(only(key).ends_with("comes in a later version"), "{key}");
-    }
-    for lease in ["lock_delay_ms = 0", "max_hold_ms = 0", "order = \"race\""] {
-        assert!(only_in(&format!("lease = {{ {lease} }}")).ends_with("comes in a later version"), "{lease}");
     }
     for store in ["\"sql\"", "\"http\"", "\"object\"", "{ http = \"https://x/\", class = \"serial\" }"] {
         assert!(only_in(&format!("store = {store}")).contains("comes in a later version"), "{store}");

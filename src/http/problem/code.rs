@@ -81,6 +81,10 @@ codes! {
     RequestTimeout: "request_timeout", REQUEST_TIMEOUT, None, true, "The request did not arrive in time";
     /// Somebody else owns the resource.
     LeaseHeld: "lease_held", CONFLICT, None, true, "Somebody holds the lease";
+    /// A lease has expired so shortly ago that nobody may acquire yet.
+    LockDelay: "lock_delay", CONFLICT, None, true, "A lease has just expired";
+    /// The caller's budget for waiting is over.
+    WaitTimeout: "wait_timeout", CONFLICT, None, true, "The lease did not become free in time";
     /// Row 3 of the decision table.
     OperationInProgress: "operation_in_progress", CONFLICT, Unknown, true,
         "The operation is being carried out";

@@ -7,6 +7,7 @@ use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::protocol::Refusal;
+use crate::protocol::outcome::{Blocked, Blocker};
 
 use super::super::wire;
 use super::refusal::About;
@@ -63,15 +64,26 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         }
         Refusal::UnknownNamespace(namespace) => format!("namespace {namespace:?} is not configured"),
         Refusal::DefinitionDiffers { recorded, configured } => differs(recorded, configured, about),
-        Refusal::LeaseHeld { position, .. } => {
-            format!("somebody holds {resource} at position {position}; try again after retry_after_ms")
+        Refusal::LeaseBlocked(blockers) => blocked(blockers),
+        Refusal::WaitTimeout(blockers) => {
+            format!("{}; the time to wait is over: go on with the same request id", blocked(blockers))
         }
         Refusal::RequestMismatch => {
             "this request id has acquired with another holder or ttl_ms; repeat that request \
              exactly, or choose a new request id"
                 .to_owned()
         }
-        Refusal::LeaseEnded(state) => ended(*state).to_owned(),
+        Refusal::LeaseEnded { cancelled: true, .. } => {
+            "the work was cancelled; stop, and do not acquire again until it is reopened".to_owned()
+        }
+        Refusal::LeaseEnded { state, .. } => ended(*state).to_owned(),
+        Refusal::NothingToControl => {
+            format!("nothing is known about {resource}: nobody acquired, advanced or wrote it")
+        }
+        Refusal::FreshTokenRequired => format!(
+            "{} has an external issuer: send fencing_token with a position freshly read from it",
+            of(about)
+        ),
         Refusal::NoSuchLease => "no lease has this acquisition id; send it as acquire returned it".to_owned(),
         Refusal::TtlOutOfBounds(error) => error.to_string(),
         Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
@@ -80,6 +92,22 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
             of(about)
         ),
     }
+}
+
+/// What stands in the way, in one sentence however many resources there are.
+fn blocked(blockers: &[Blocker]) -> String {
+    let [first, others @ ..] = blockers else { return "the lease is not free".to_owned() };
+    let resource = &first.resource;
+    let first = match (first.why, first.place) {
+        (Blocked::Held { position }, _) => format!("somebody holds {resource} at position {position}"),
+        (Blocked::LockDelay, _) => {
+            format!("the lease of {resource} has just expired, and nobody may acquire it for a moment")
+        }
+        (Blocked::Queued, Some(place)) => format!("{} are before you for {resource}", place.position.saturating_sub(1)),
+        (Blocked::Queued, None) => format!("others have waited longer for {resource}; send wait_ms to queue"),
+    };
+    let more = if others.is_empty() { String::new() } else { format!(", and blockers lists {} more", others.len()) };
+    format!("{first}{more}; try again after retry_after_ms")
 }
 
 fn resource(about: &About<'_>) -> String {

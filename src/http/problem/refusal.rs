@@ -5,12 +5,12 @@ use crate::domain::lease::LeaseState;
 use crate::domain::operation::{Effect, OperationId};
 use crate::domain::resource::ResourceName;
 use crate::protocol::Refusal;
-use crate::protocol::outcome::{MemberVerdict, Standing, Verdict};
+use crate::protocol::outcome::{Blocked, Blocker, MemberVerdict, Standing, Verdict};
 use crate::protocol::rows::Mark;
 
 use super::super::wire;
 use super::detail::detail;
-use super::{Code, Problem, RefusedMember};
+use super::{BlockerJson, Code, Problem, RefusedMember};
 
 /// What a refusal is about, as far as the request tells.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,20 +47,37 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::SequenceGap { .. } => Code::SequenceGap,
         Refusal::PreconditionRequired => Code::PreconditionRequired,
         Refusal::PreconditionFailed { .. } => Code::PreconditionFailed,
-        Refusal::NothingToDelete | Refusal::NoSuchLease => Code::NotFound,
+        Refusal::NothingToDelete | Refusal::NothingToControl | Refusal::NoSuchLease => Code::NotFound,
+        Refusal::FreshTokenRequired => Code::TokenRequired,
         Refusal::UnknownNamespace(_) => Code::UnknownNamespace,
         Refusal::DefinitionDiffers { .. } => Code::DefinitionDiffers,
-        Refusal::LeaseHeld { .. } => Code::LeaseHeld,
+        Refusal::LeaseBlocked(blockers) => blocked(blockers.as_slice()),
+        Refusal::WaitTimeout(_) => Code::WaitTimeout,
         Refusal::RequestMismatch => Code::RequestMismatch,
-        Refusal::LeaseEnded(LeaseState::Released) => Code::LeaseReleased,
-        Refusal::LeaseEnded(LeaseState::Expired) => Code::LeaseExpired,
-        Refusal::LeaseEnded(LeaseState::Superseded) => Code::LeaseSuperseded,
+        Refusal::LeaseEnded { state: LeaseState::Released, .. } => Code::LeaseReleased,
+        Refusal::LeaseEnded { state: LeaseState::Expired, .. } => Code::LeaseExpired,
+        Refusal::LeaseEnded { state: LeaseState::Superseded, .. } => Code::LeaseSuperseded,
         // A lease that is held has not ended; the rules never say so.
-        Refusal::LeaseEnded(LeaseState::Held) => Code::InternalUnchanged,
+        Refusal::LeaseEnded { state: LeaseState::Held, .. } => Code::InternalUnchanged,
         Refusal::TtlOutOfBounds(_) => Code::InvalidField,
         Refusal::TokenExhausted => Code::TokenExhausted,
         Refusal::IssuerExternal => Code::IssuerExternal,
     }
+}
+
+/// Somebody holds one of the resources, or at least one is in its lock delay; else others have waited longer, and one of
+/// them is about to hold it.
+const fn blocked(blockers: &[Blocker]) -> Code {
+    let (mut rest, mut delayed) = (blockers, false);
+    while let [first, others @ ..] = rest {
+        match first.why {
+            Blocked::Held { .. } => return Code::LeaseHeld,
+            Blocked::LockDelay => delayed = true,
+            Blocked::Queued => {}
+        }
+        rest = others;
+    }
+    if delayed { Code::LockDelay } else { Code::LeaseHeld }
 }
 
 /// What a verdict says of the store.
@@ -87,7 +104,44 @@ pub(in super::super) fn refused(refusal: &Refusal, about: &About<'_>) -> Problem
     if let (Some(known), true) = (about.standing, was_looked_at(refusal)) {
         problem = problem.floor(known.floor);
     }
+    if let Refusal::LeaseEnded { cancelled, .. } = refusal {
+        problem = problem.cancel_requested(*cancelled);
+    }
+    if let Refusal::LeaseBlocked(blockers) | Refusal::WaitTimeout(blockers) = refusal {
+        problem = hindered(problem, blockers);
+    }
     link(problem, refusal, about)
+}
+
+/// Of several resources, each that stands against the acquire is listed.
+fn hindered(problem: Problem, blockers: &[Blocker]) -> Problem {
+    let place = blockers.iter().filter_map(|one| one.place).map(|place| place.position).max();
+    let problem = problem.queue_position(place);
+    problem.blockers(blockers.iter().map(blocker_json).collect())
+}
+
+fn blocker_json(blocker: &Blocker) -> BlockerJson {
+    BlockerJson {
+        resource: blocker.resource.to_string(),
+        code: blocked(std::slice::from_ref(blocker)).word(),
+        position: match blocker.why {
+            Blocked::Held { position } => Some(position.to_string()),
+            Blocked::LockDelay | Blocked::Queued => None,
+        },
+        free_in_ms: blocker.free_in.get(),
+        queue_position: blocker.place.map(|place| place.position),
+    }
+}
+
+/// The problem of a control call. Its key names no operation that could be asked for.
+pub(in super::super) fn refused_call(refusal: &Refusal, about: &About<'_>) -> Problem {
+    if matches!(refusal, Refusal::OperationMismatch) {
+        let detail = "this Idempotency-Key stands for another call of this kind on the resource; repeat that call exactly, or \
+                      choose a new key";
+        let problem = Problem::new(Code::OperationMismatch, detail);
+        return about.resource.map_or(problem.clone(), |resource| problem.about(resource));
+    }
+    refused(refusal, about)
 }
 
 /// The problem of a write that was not made: the first refused member, in the order of the request, gives status and
@@ -150,8 +204,11 @@ fn current(refusal: &Refusal, about: &About<'_>) -> Option<Mark> {
     if let Refusal::IssuerBehind { issued } = refusal {
         return none(*issued);
     }
-    if let Refusal::LeaseHeld { position, .. } = refusal {
-        return none(*position);
+    if let Refusal::LeaseBlocked(blockers) | Refusal::WaitTimeout(blockers) = refusal {
+        return match blockers.as_slice() {
+            [Blocker { why: Blocked::Held { position }, .. }] => none(*position),
+            _ => None,
+        };
     }
     let standing = about.standing.filter(|_| was_looked_at(refusal))?;
     let sequence = if let Refusal::SequenceRegressed { applied } = refusal {

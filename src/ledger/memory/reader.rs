@@ -5,12 +5,12 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
-use crate::domain::lease::AcquisitionHash;
+use crate::domain::lease::{AcquisitionHash, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
-use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
 
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
@@ -50,7 +50,7 @@ fn whole(rows: &Snapshot, row: &ResourceRow, now: Timestamp) -> Result<ResourceR
         .map(|(_, target)| target.clone())
         .take(page(TARGETS_SHOWN))
         .collect();
-    let lease = row.lease.and_then(|acquisition| rows.lease(&acquisition)).cloned();
+    let lease = row.lease.and_then(|place| rows.lease(&place.acquisition)).cloned();
     Ok(ResourceRead {
         resource: row.clone(),
         targets,
@@ -75,6 +75,23 @@ impl Reader for MemoryReader {
         let now = self.shared.now();
         let world = self.shared.world();
         at_once(world.rows.resource(&resource).map(|row| whole(&world.rows, row, now)).transpose())
+    }
+
+    fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        let rows = resources.iter().filter_map(|name| world.rows.resource(name));
+        let found = rows.map(|row| Ok(ResourceRead { targets: Vec::new(), ..whole(&world.rows, row, now)? }));
+        at_once(found.collect())
+    }
+
+    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        let over = |lease: &&LeaseRow| lease.state == LeaseState::Held && lease.expires_at <= now;
+        let mut found: Vec<&LeaseRow> = world.rows.leases().filter(over).collect();
+        found.sort_by_key(|lease| lease.expires_at);
+        at_once(Ok(found.into_iter().take(page(limit)).map(LeaseRow::place).collect()))
     }
 
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {

@@ -99,13 +99,13 @@ fn end_life(
     row.life = Life::Deleted;
     row.revoked_through = Some(row.revoked_through.map_or(position, |mark| mark.or_higher(position)));
     if let Some(lease) = newest_lease(snapshot, row)?
-        && lease.position == position
+        && lease.position_on(&row.resource) == Some(position)
     {
         let ended = match lease.state_at(now, row, &namespace.row) {
             LeaseState::Held => LeaseState::Released,
             ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => ended,
         };
-        write_down(lease, ended, changes);
+        write_down(lease, ended, now, changes);
     }
     Ok(())
 }

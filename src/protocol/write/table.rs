@@ -148,8 +148,10 @@ fn belongs_to_another(
     position: Position,
     tag: AcquisitionTag,
 ) -> bool {
-    let newest = row.lease.and_then(|acquisition| snapshot.lease(&acquisition));
-    newest.is_some_and(|lease| lease.position == position && lease.acquisition.tag() != tag)
+    let newest = row.lease.and_then(|place| snapshot.lease(&place.acquisition));
+    newest.is_some_and(|lease| {
+        lease.position_on(&row.resource) == Some(position) && lease.acquisition.tag() != tag
+    })
 }
 
 /// Row 12.
@@ -202,9 +204,9 @@ pub(in super::super) fn lease_bound(
     };
     let state = lease.state_at(now, row, &namespace.row);
     if state == LeaseState::Expired {
-        write_down(lease, state, changes);
+        write_down(lease, state, now, changes);
     }
-    let own = lease.position == claim.position;
+    let own = lease.position_on(&row.resource) == Some(claim.position);
     Ok((!own || state != LeaseState::Held).then_some(Refusal::LeaseNotLive))
 }
 

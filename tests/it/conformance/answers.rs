@@ -106,7 +106,7 @@ fn bench(permits: usize) -> Bench {
     let confirmed = Arc::new(AtomicU32::new(0));
     let engine =
         Gated { inner, gate: gate.clone(), fault: fault.clone(), lost: false, confirmed: confirmed.clone() };
-    let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new() };
+    let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new(), render_control: |_| Vec::new() };
     let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting);
     Bench { ledger, gate, fault, confirmed, committer }
 }
@@ -182,7 +182,7 @@ async fn a_full_queue_refuses_at_once() {
 async fn a_lost_commit_outcome_is_looked_up_and_found() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    let draft = Draft::put("single/a", &grant.fencing_tokens[0].0, "publish", "body");
     bench.fault.store(LOSE_THE_OUTCOME, Ordering::SeqCst);
     let found = written(&bench.ledger, &draft).await;
     assert!(found.replayed);
@@ -194,7 +194,7 @@ async fn a_lost_commit_outcome_is_looked_up_and_found() {
 async fn a_lost_commit_that_left_nothing_behind_had_no_effect() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    let draft = Draft::put("single/a", &grant.fencing_tokens[0].0, "publish", "body");
     bench.fault.store(LOSE_AND_FORGET, Ordering::SeqCst);
     let lost = bench.ledger.submit(draft.command(&bench.ledger)).await;
     assert_eq!(lost.unwrap_err(), Unserved::Unavailable(Effect::None));
@@ -207,7 +207,7 @@ async fn a_lost_commit_that_left_nothing_behind_had_no_effect() {
 async fn a_lost_commit_that_cannot_be_looked_up_is_unknown_and_the_retry_finds_it() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    let draft = Draft::put("single/a", &grant.fencing_tokens[0].0, "publish", "body");
     bench.fault.store(LOSE_THE_DATABASE, Ordering::SeqCst);
     let lost = bench.ledger.submit(draft.command(&bench.ledger)).await;
     assert_eq!(lost.unwrap_err(), Unserved::Unavailable(Effect::Unknown));
@@ -220,7 +220,7 @@ async fn a_lost_commit_that_cannot_be_looked_up_is_unknown_and_the_retry_finds_i
 async fn a_failed_commit_has_no_effect() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    let draft = Draft::put("single/a", &grant.fencing_tokens[0].0, "publish", "body");
     bench.fault.store(FAIL, Ordering::SeqCst);
     let failed = bench.ledger.submit(draft.command(&bench.ledger)).await;
     assert_eq!(failed.unwrap_err(), Unserved::Unavailable(Effect::None));
@@ -246,8 +246,8 @@ async fn a_request_that_contradicts_the_rows_stops_alone() {
     let b = granted(&bench.ledger, acquire("single/b", "bob", 2)).await;
     bench.fault.store(REJECT_THE_BODY_BAD, Ordering::SeqCst);
     let (ledger, other) = (bench.ledger.clone(), bench.ledger.clone());
-    let good = Draft::put("single/a", &a.fencing_token.0, "good", "body");
-    let bad = Draft::put("single/b", &b.fencing_token.0, "bad", "body");
+    let good = Draft::put("single/a", &a.fencing_tokens[0].0, "good", "body");
+    let bad = Draft::put("single/b", &b.fencing_tokens[0].0, "bad", "body");
     let (good, bad) = tokio::join!(ledger.submit(good.command(&ledger)), async {
         bench.gate.add_permits(8);
         other.submit(bad.command(&other)).await
@@ -286,7 +286,7 @@ async fn a_refusal_costs_no_commit() {
 async fn a_replay_is_told_only_once_it_is_confirmed() {
     let bench = bench(64);
     let grant = granted(&bench.ledger, acquire("single/a", "alice", 1)).await;
-    let draft = Draft::put("single/a", &grant.fencing_token.0, "publish", "body");
+    let draft = Draft::put("single/a", &grant.fencing_tokens[0].0, "publish", "body");
     assert!(!written(&bench.ledger, &draft).await.replayed);
     refused(&bench.ledger, acquire("single/a", "bob", 2)).await;
     assert_eq!(bench.confirmed.load(Ordering::SeqCst), 0);

@@ -101,7 +101,7 @@ fn write(dice: &mut Dice, memory: &mut Memory, step: u128) -> Draft {
             0
         })
         .unwrap();
-        mine[mine.len() - 1 - back].fencing_token.0.clone()
+        mine[mine.len() - 1 - back].fencing_tokens[0].0.clone()
     };
     let mut draft = Draft::put(name, &token, &format!("op-{step}"), &format!("body {step}"));
     draft.scope = u16::from(name.starts_with("scoped"));

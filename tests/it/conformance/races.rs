@@ -20,7 +20,7 @@ async fn one_of_many_owns(kind: Kind) {
     for outcome in tasks.join_all().await {
         match outcome {
             Outcome::Granted(_) => owners += 1,
-            Outcome::Refused(Refusal::LeaseHeld { .. }) => held += 1,
+            Outcome::Refused(Refusal::LeaseBlocked(_)) => held += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -39,7 +39,7 @@ async fn one_of_many_publishes(kind: Kind) {
         let ledger = ledger.clone();
         let draft = Draft::put(
             "single/a",
-            &grant.fencing_token.0,
+            &grant.fencing_tokens[0].0,
             &format!("op-{number}"),
             &format!("body {number}"),
         );
@@ -52,7 +52,7 @@ async fn one_of_many_publishes(kind: Kind) {
     assert_eq!((applied, spent), (1, 63));
 
     let next = granted(&ledger, acquire("single/b", "bob", 2)).await;
-    let draft = Draft::put("single/b", &next.fencing_token.0, "publish", "the report");
+    let draft = Draft::put("single/b", &next.fencing_tokens[0].0, "publish", "the report");
     let mut tasks = JoinSet::new();
     for _ in 0..64 {
         let (ledger, draft) = (ledger.clone(), draft.clone());
@@ -76,7 +76,7 @@ async fn many_resources_do_not_disturb_each_other(kind: Kind) {
             let name = format!("ordered/{number}");
             let grant = granted(&ledger, acquire(&name, "worker", number + 1)).await;
             for sequence in 1..=10 {
-                let mut draft = Draft::put(&name, &grant.fencing_token.0, &format!("op-{sequence}"), "body");
+                let mut draft = Draft::put(&name, &grant.fencing_tokens[0].0, &format!("op-{sequence}"), "body");
                 draft.sequence = Some(sequence);
                 let answer = written(&ledger, &draft).await;
                 assert_eq!(answer.response.commit.get(), sequence);

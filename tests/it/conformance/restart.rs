@@ -15,11 +15,11 @@ async fn everything_that_fences_survives_a_restart(kind: Kind) {
     let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
     running.clock.advance(30_000);
     let bob = granted(&running.ledger, acquire("single/a", "bob", 2)).await;
-    let publish = Draft::put("single/a", &bob.fencing_token.0, "publish", "newer");
+    let publish = Draft::put("single/a", &bob.fencing_tokens[0].0, "publish", "newer");
     let first = written(&running.ledger, &publish).await;
 
     let running = running.restart().await;
-    let late = Draft::put("single/a", &alice.fencing_token.0, "late", "older");
+    let late = Draft::put("single/a", &alice.fencing_tokens[0].0, "late", "older");
     assert!(matches!(
         refused(&running.ledger, late.command(&running.ledger)).await,
         Refusal::StaleToken { .. }
@@ -48,7 +48,7 @@ async fn a_restart_does_not_stretch_a_lease(kind: Kind) {
     running.clock.advance(29_999);
     assert!(matches!(
         refused(&running.ledger, acquire("single/a", "bob", 2)).await,
-        Refusal::LeaseHeld { remaining, .. } if remaining.get() == 1
+        Refusal::LeaseBlocked(blockers) if blockers[0].free_in.get() == 1
     ));
     running.clock.advance(1);
     let bob = granted(&running.ledger, acquire("single/a", "bob", 3)).await;
@@ -61,7 +61,7 @@ async fn an_expiry_that_was_seen_stays_seen_after_a_restart(kind: Kind) {
     let running = Running::start(kind).await;
     let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
     running.clock.advance(30_000);
-    assert_eq!(refused(&running.ledger, renew(&alice)).await, Refusal::LeaseEnded(LeaseState::Expired));
+    assert_eq!(refused(&running.ledger, renew(&alice)).await, Refusal::LeaseEnded { state: LeaseState::Expired, cancelled: false });
     let running = running.restart().await;
     let (bucket, hash) = (alice.acquisition_id.bucket(), alice.acquisition_id.hash());
     let found = running.ledger.read(move |reader| reader.lease(bucket, hash)).await.unwrap().unwrap();
@@ -75,11 +75,11 @@ async fn an_expiry_that_was_seen_stays_seen_after_a_restart(kind: Kind) {
 async fn a_position_that_was_issued_again_belongs_to_its_new_owner(kind: Kind) {
     let (forgotten, restored) = (Running::start(Kind::Memory).await, Running::start(kind).await);
     let old = granted(&forgotten.ledger, acquire("single/a", "alice", 1)).await;
-    let behind = Draft::put("single/a", &old.fencing_token.0, "late", "older");
+    let behind = Draft::put("single/a", &old.fencing_tokens[0].0, "late", "older");
     let new = granted(&restored.ledger, acquire("single/a", "bob", 2)).await;
     assert_eq!(new.view.lease.position, old.view.lease.position);
     assert_eq!(refused(&restored.ledger, behind.command(&restored.ledger)).await, Refusal::SealWrong);
-    written(&restored.ledger, &Draft::put("single/a", &new.fencing_token.0, "publish", "newer")).await;
+    written(&restored.ledger, &Draft::put("single/a", &new.fencing_tokens[0].0, "publish", "newer")).await;
     forgotten.stop().await;
     restored.stop().await;
 }

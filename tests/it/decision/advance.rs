@@ -71,10 +71,10 @@ fn an_owner_advances_under_its_seal() {
         assert_eq!(word(&world.advance(RESOURCE, "0.2.nonsense")), Code::SealWrong);
         let lost = world.sealed(RESOURCE, token(3));
         assert_eq!(word(&world.advance(RESOURCE, &lost)), Code::IssuerBehind);
-        assert_eq!(word(&world.advance(RESOURCE, &bob.fencing_token.0)), Code::Advanced);
-        assert_eq!(word(&world.advance(RESOURCE, &alice.fencing_token.0)), Code::StaleToken);
-        assert_eq!(word(&world.write(&put(PATH, "late", alice.fencing_token.0))), Code::StaleToken);
-        assert_eq!(word(&world.write(&put(PATH, "new", bob.fencing_token.0))), Code::Admitted);
+        assert_eq!(word(&world.advance(RESOURCE, &bob.fencing_tokens[0].0)), Code::Advanced);
+        assert_eq!(word(&world.advance(RESOURCE, &alice.fencing_tokens[0].0)), Code::StaleToken);
+        assert_eq!(word(&world.write(&put(PATH, "late", alice.fencing_tokens[0].0))), Code::StaleToken);
+        assert_eq!(word(&world.write(&put(PATH, "new", bob.fencing_tokens[0].0))), Code::Admitted);
     }
 }
 
@@ -86,7 +86,7 @@ fn a_lease_bound_advance_needs_a_live_lease() {
     let grant = world.acquire(RESOURCE);
     world.wait_ms(20_000);
     let before = world.row(RESOURCE).clone();
-    assert_eq!(word(&world.advance(RESOURCE, &grant.fencing_token.0)), Code::LeaseNotLive);
+    assert_eq!(word(&world.advance(RESOURCE, &grant.fencing_tokens[0].0)), Code::LeaseNotLive);
     assert_eq!(*world.row(RESOURCE), before);
     assert_eq!(world.lease(&grant.acquisition_id).state, fencegate::domain::lease::LeaseState::Expired);
 }

@@ -49,12 +49,12 @@ fn the_counter_survives_release_expiry_deletion_and_silence() {
         match expected {
             1 => assert_eq!(ended(&world.release(&grant.acquisition_id)), LeaseState::Released),
             2 => world.wait_ms(TTL_MS),
-            _ => assert_eq!(word(&world.write(&put(PATH, "op", grant.fencing_token.0))), Code::Admitted),
+            _ => assert_eq!(word(&world.write(&put(PATH, "op", grant.fencing_tokens[0].0))), Code::Admitted),
         }
     }
     world.wait_ms(TTL_MS);
     let fourth = world.acquire(RESOURCE);
-    world.written(&crate::support::draft::delete(RESOURCE, "end", fourth.fencing_token.0));
+    world.written(&crate::support::draft::delete(RESOURCE, "end", fourth.fencing_tokens[0].0));
     assert_eq!(world.acquire(RESOURCE).view.lease.position, token(5));
 }
 
@@ -71,7 +71,7 @@ fn acquiring_raises_the_floor_where_the_contract_says_so() {
         world.wait_ms(TTL_MS);
         world.acquire(RESOURCE);
         assert_eq!(world.row(RESOURCE).applied, None);
-        let late = world.write(&put(PATH, "late", alice.fencing_token.0));
+        let late = world.write(&put(PATH, "late", alice.fencing_tokens[0].0));
         assert_eq!(word(&late), if raises { Code::StaleToken } else { Code::Admitted }, "{contract:?}");
     }
 }
@@ -88,14 +88,14 @@ fn an_expired_owner_may_write_until_somebody_comes_unless_the_lease_binds() {
         first.wait_ms(TTL_MS - 1);
         let mut late = first.clone();
         late.wait_ms(1);
-        let draft = put(PATH, "op", grant.fencing_token.0.clone());
+        let draft = put(PATH, "op", grant.fencing_tokens[0].0.clone());
         assert_eq!(word(&first.write(&draft)), Code::Admitted);
         assert_eq!(word(&late.write(&draft)), refused, "{contract:?}, expired");
         let mut other = world(contract);
         let grant = other.acquire(RESOURCE);
         other.release(&grant.acquisition_id);
         assert_eq!(
-            word(&other.write(&put(PATH, "op", grant.fencing_token.0))),
+            word(&other.write(&put(PATH, "op", grant.fencing_tokens[0].0))),
             refused,
             "{contract:?}, released"
         );
@@ -117,7 +117,7 @@ fn a_repeat_of_the_request_is_the_same_acquisition() {
     assert_eq!((&again.acquisition_id, &again.fencing_token), (&first.acquisition_id, &first.fencing_token));
     assert_eq!(again.view.remaining.get(), 1);
     assert_eq!(world.snapshot, before);
-    assert_eq!(word(&world.write(&put(PATH, "op", again.fencing_token.0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put(PATH, "op", again.fencing_tokens[0].0))), Code::Admitted);
 }
 
 #[test]
@@ -133,10 +133,10 @@ fn a_repeat_after_a_key_rotation_finds_the_same_acquisition() {
     assert_ne!(again.fencing_token, first.fencing_token);
     let page = name(RESOURCE);
     assert_eq!(
-        world.claim(&page, &again.fencing_token.0).seal,
-        world.claim(&page, &first.fencing_token.0).seal
+        world.claim(&page, &again.fencing_tokens[0].0).seal,
+        world.claim(&page, &first.fencing_tokens[0].0).seal
     );
-    assert!(matches!(world.claim(&page, &again.fencing_token.0).seal, SealVerdict::Valid(_)));
+    assert!(matches!(world.claim(&page, &again.fencing_tokens[0].0).seal, SealVerdict::Valid(_)));
     world.set_keyring(Keyring::of(key(9)));
     let lost = decide(&world.context(), &world.snapshot, &acquire(RESOURCE, 1), world.now);
     assert!(matches!(lost, Err(Inconsistent(_))));
@@ -215,7 +215,7 @@ fn issuing_stops_at_the_end_of_the_counter() {
     world.snapshot.insert_resource(row);
     let last = world.acquire(RESOURCE);
     assert_eq!(last.view.lease.position.token.get(), MAX);
-    assert_eq!(word(&world.write(&put(PATH, "op", last.fencing_token.0.clone()))), Code::Admitted);
+    assert_eq!(word(&world.write(&put(PATH, "op", last.fencing_tokens[0].0.clone()))), Code::Admitted);
     world.release(&last.acquisition_id);
     let before = world.snapshot.clone();
     for epoch in 0..2 {
@@ -242,7 +242,7 @@ fn a_seal_fits_its_own_resource_only() {
     let mut world = world(Contract::Immediate);
     let mine = world.acquire("w/mine");
     world.acquire("w/yours");
-    assert_eq!(word(&world.write(&put("w/yours/t", "op", mine.fencing_token.0.clone()))), Code::SealWrong);
-    assert_eq!(word(&world.advance("w/yours", &mine.fencing_token.0)), Code::SealWrong);
-    assert_eq!(word(&world.write(&put("w/mine/t", "op", mine.fencing_token.0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put("w/yours/t", "op", mine.fencing_tokens[0].0.clone()))), Code::SealWrong);
+    assert_eq!(word(&world.advance("w/yours", &mine.fencing_tokens[0].0)), Code::SealWrong);
+    assert_eq!(word(&world.write(&put("w/mine/t", "op", mine.fencing_tokens[0].0))), Code::Admitted);
 }

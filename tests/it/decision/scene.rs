@@ -82,7 +82,7 @@ impl Scene {
         let draft = if is_gateway(&definition) {
             let grant = granted(world.tell(&acquire(RESOURCE, 1)));
             assert_eq!(grant.view.lease.position, token(OURS));
-            put(PATH, "op", grant.fencing_token.0)
+            put(PATH, "op", grant.fencing_tokens[0].0)
         } else {
             put(PATH, "op", OURS.to_string())
         };

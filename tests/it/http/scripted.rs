@@ -121,6 +121,14 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.resource(resource))
     }
 
+    fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>> {
+        self.scripted(self.inner.watched(resources))
+    }
+
+    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        self.scripted(self.inner.expired(limit))
+    }
+
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
         self.scripted(self.inner.resources(filter))
     }

@@ -38,7 +38,7 @@ pub(super) fn judge_acquire(
             assert_eq!(history.live(page, now), 0, "I17: somebody else owns it");
             granted(history, bounds, page, request, answer, now);
         }
-        Outcome::Refused(Refusal::LeaseHeld { .. }) => {
+        Outcome::Refused(Refusal::LeaseBlocked(_)) => {
             assert_eq!(history.live(page, now), 1, "held by nobody");
             assert!(known.is_none(), "it waits for its own lease");
             changes_nothing(changes);

@@ -102,7 +102,7 @@ impl Pair {
         {
             let position = grant.view.lease.position;
             let at = (position.epoch.get(), position.token.get());
-            self.leases.push((resource, at, grant.fencing_token.0.clone(), grant.acquisition_id.clone()));
+            self.leases.push((resource, at, grant.fencing_tokens[0].0.clone(), grant.acquisition_id.clone()));
         }
         (ours, theirs)
     }

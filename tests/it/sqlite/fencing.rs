@@ -20,7 +20,8 @@ async fn furnished(place: &Place) -> (SqliteEngine, Snapshot) {
     let running = place.run().await;
     running.put(&put("free/a", "one", "7", 1)).await;
     let acquire = Acquire {
-        resource: name("owned/a"),
+        resources: vec![name("owned/a")],
+            wait: None,
         holder: None,
         ttl_ms: None,
         request_id: Uuid::nil(),

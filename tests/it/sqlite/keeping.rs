@@ -14,7 +14,8 @@ use super::place::{Hands, Place, Running, content, delete, name, put, together};
 
 fn acquire(resource: &str, request: u128) -> Command {
     Command::Acquire(Acquire {
-        resource: name(resource),
+        resources: vec![name(resource)],
+            wait: None,
         holder: None,
         ttl_ms: Some(5_000),
         request_id: Uuid::from_u128(request),
@@ -49,7 +50,7 @@ async fn a_restart_keeps_everything() {
     running.put(&delete("free/gone", "two", "7", 2)).await;
     running.put(&put("free/gone", "three", "8", 1)).await;
     let Ok(Outcome::Granted(granted)) = running.ledger.submit(acquire("owned/a", 1)).await else { panic!() };
-    let token = granted.fencing_token.0.clone();
+    let token = granted.fencing_tokens[0].0.clone();
     running.put(&put("owned/a", "one", &token, 0)).await;
     let before = told(&running).await;
     let reached = running.ledger.read(|reader| reader.ledger_seq()).await.unwrap();
@@ -66,7 +67,7 @@ async fn a_restart_keeps_everything() {
     assert_eq!(Some(next), reached.next(), "a start is one commit");
     assert!(again.put(&put("owned/a", "one", &token, 0)).await.replayed);
     let Ok(Outcome::Granted(repeated)) = again.ledger.submit(acquire("owned/a", 1)).await else { panic!() };
-    assert!(repeated.repeated && repeated.fencing_token.0 == token);
+    assert!(repeated.repeated && repeated.fencing_tokens[0].0 == token);
     assert!(repeated.acquisition_id == granted.acquisition_id);
     again.close().await;
     place.check().await;

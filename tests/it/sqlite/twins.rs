@@ -46,7 +46,7 @@ struct Known {
 impl Known {
     fn learn(&mut self, outcome: &Outcome) {
         if let Outcome::Granted(grant) = outcome {
-            self.tokens.push((grant.view.lease.resource.to_string(), grant.fencing_token.0.clone()));
+            self.tokens.push((grant.view.lease.resource.to_string(), grant.fencing_tokens[0].0.clone()));
             self.leases.push((grant.acquisition_id.bucket(), grant.acquisition_id.hash()));
         }
     }
@@ -83,7 +83,8 @@ fn draft(dice: &mut Dice, known: &Known, name: &str) -> Draft {
 fn command(dice: &mut Dice, known: &Known, ledger: &Ledger) -> Command {
     match dice.below(12) {
         0 | 1 => Command::Acquire(Acquire {
-            resource: name(dice.one(&["owned/a", "bound/a", "owned/b", "free/a"])),
+            resources: vec![name(dice.one(&["owned/a", "bound/a", "owned/b", "free/a"]))],
+            wait: None,
             holder: Holder::parse(dice.one(&["alice", "bob"])).ok(),
             ttl_ms: dice.one(&[None, Some(1_000), Some(4_000)]),
             request_id: Uuid::from_u128(u128::from(dice.below(30))),

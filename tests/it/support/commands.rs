@@ -24,7 +24,8 @@ pub(crate) fn address(name: &str, scope: u16) -> Address {
 /// An acquire whose request id and nonce come from one number.
 pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
     Command::Acquire(Acquire {
-        resource: resource(name),
+        resources: vec![resource(name)],
+            wait: None,
         holder: Some(fencegate::domain::lease::Holder::parse(holder).unwrap()),
         ttl_ms: None,
         request_id: Uuid::from_u128(request),

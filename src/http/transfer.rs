@@ -1,0 +1,47 @@
+//! Transfer: a lease is handed to a named successor, and the caller gets the successor's lease to hand over.
+
+use axum::response::Response;
+
+use crate::protocol::command::Transfer;
+use crate::protocol::{Command, Outcome};
+
+use super::acquire::{drawn, granted, holder_of, request_id, request_key};
+use super::body::Payload;
+use super::decide::Subject;
+use super::json::Object;
+use super::leases::{PREFIX, control_body};
+use super::problem::{self, About, Problem};
+use super::{Asked, extract, names};
+
+/// `POST /v1/leases/{acquisition_id}/transfer`.
+pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
+    let id = names::acquisition_within(&asked.head.uri, PREFIX, "/transfer")?;
+    let key = request_key(&asked)?;
+    extract::is_json(asked.headers())?;
+    let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;
+    object.only(&["holder", "ttl_ms", "request_id"])?;
+    let Some(holder) = holder_of(&mut object)? else {
+        return Err(object.refuse("holder", "it is missing; name the successor"));
+    };
+    let ttl_ms = object.number("ttl_ms")?;
+    let command = Transfer {
+        bucket: id.bucket(),
+        acquisition: id.hash(),
+        holder,
+        ttl_ms,
+        request_id: request_id(&mut object, key, asked.hall)?,
+        nonce: drawn(asked.hall)?,
+    };
+    match asked.hall.decide(Command::Transfer(command), Subject::default(), None).await? {
+        Outcome::Granted(grant) => Ok(granted(&grant)),
+        Outcome::Refused(refusal) => Err(problem::refused(&refusal, &About::default())),
+        Outcome::Renewed(_)
+        | Outcome::Released(_)
+        | Outcome::Written(_)
+        | Outcome::NotWritten(_)
+        | Outcome::Explained(_)
+        | Outcome::Advanced(_)
+        | Outcome::Controlled(_)
+        | Outcome::Tidied => Err(Problem::fault()),
+    }
+}

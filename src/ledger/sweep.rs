@@ -1,0 +1,63 @@
+//! The sweeper: leases that have expired and that nobody has come across are written down as expired, so that a list of
+//! the rows tells the truth and nobody has to compare times.
+//!
+//! It only proposes: the rules judge each lease again under its resource's lock, and the update repeats the state and
+//! the expiry that they saw. So two sweepers, or a sweeper and a renewal, do each other no harm.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::limits::{SWEEP_PAUSE, SWEPT_AT_ONCE};
+use crate::protocol::Command;
+use crate::protocol::command::Sweep;
+
+use super::driver::{Job, Task};
+use super::read::Reader;
+use super::{Ledger, answered, enqueue};
+
+/// Sweeps for as long as the ledger is in use, and does not keep it in use itself.
+pub struct Sweeper {
+    queues: Weak<[mpsc::Sender<Job>]>,
+    reader: Weak<dyn Reader>,
+}
+
+impl Ledger {
+    /// The sweeper of this ledger.
+    #[must_use]
+    pub fn sweeper(&self) -> Sweeper {
+        Sweeper { queues: Arc::downgrade(&self.queues), reader: Arc::downgrade(&self.reader) }
+    }
+}
+
+impl Sweeper {
+    /// Sweeps until the ledger is gone.
+    pub async fn run(self) {
+        while self.once().await.is_some() {
+            sleep(SWEEP_PAUSE).await;
+        }
+    }
+
+    /// One round; none when the ledger is gone.
+    async fn once(&self) -> Option<()> {
+        let found = match self.reader.upgrade()?.expired(SWEPT_AT_ONCE).await {
+            Ok(found) => found,
+            Err(error) => {
+                warn!(reason = %error, "expired leases cannot be looked for");
+                return Some(());
+            }
+        };
+        for lease in found {
+            let (reply, answer) = oneshot::channel();
+            let task = Task::Command(Box::new(Command::Sweep(Sweep { lease })));
+            let sent = enqueue(self.queues.upgrade()?.as_ref(), Job { task, reply });
+            if sent.is_err() || answered(answer).await.is_err() {
+                // Whoever comes across it next writes it down.
+                return Some(());
+            }
+        }
+        Some(())
+    }
+}
