@@ -3,13 +3,16 @@
 //! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
 //! So a client that hangs up cancels nothing, and group commit falls out of the shape.
 
+mod cells;
 pub mod changeset;
 mod driver;
 pub mod engine;
 pub mod keys;
 pub mod memory;
 pub mod postgres;
+mod range;
 pub mod read;
+mod rows;
 pub mod sqlite;
 mod time;
 

@@ -17,7 +17,6 @@ mod load;
 mod open;
 mod patience;
 mod reader;
-mod rows;
 mod schema;
 mod session;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::domain::resource::Address;
 use crate::protocol::rows::{AuditRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
+use super::super::rows;
 use super::cells;
 use super::connect::Live;
 use super::fate::TransactionId;
@@ -206,25 +207,22 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
 
     let mut then = Work::default();
-    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), cells::namespace);
+    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), rows::write_namespace);
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
     let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
     let lying = known.iter().filter_map(|(_, after)| place(after).map(|place| (place, *after)));
     then.add(&RESOURCES_REPLACE, lying, cells::placed);
     let elsewhere = known.iter().filter(|(_, after)| place(after).is_none());
-    then.add(&RESOURCES_UPDATE, elsewhere, |cells, (before, after)| {
-        cells::resource(cells, after);
-        cells::seen(cells, before);
-    });
+    then.add(&RESOURCES_UPDATE, elsewhere.copied(), cells::changed_resource);
     then.add(&ERAS_INSERT, &changes.eras, cells::era);
     let (replaced, stored) = contents(changes, places);
     then.add(&TARGETS_REPLACE, replaced, cells::replaced);
     then.add(&TARGETS_STORE, stored, cells::stored);
     then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
     let (granted, ended_or_renewed) = split(changes.leases.values());
-    then.add(&LEASES_INSERT, granted, cells::lease);
-    then.add(&LEASES_UPDATE, ended_or_renewed, cells::changed_lease);
+    then.add(&LEASES_INSERT, granted, rows::write_lease);
+    then.add(&LEASES_UPDATE, ended_or_renewed, rows::write_lease_change);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
 }

@@ -20,13 +20,14 @@ use crate::protocol::incarnation::addressed;
 use crate::protocol::rows::EraRow;
 use crate::protocol::{Snapshot, Wanted};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::super::engine::Loaded;
+use super::super::rows::{
+    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
+};
 use super::connect::Live;
 use super::fault::Fault;
 use super::fields::Fields;
-use super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
-};
 use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
@@ -238,7 +239,7 @@ async fn hold(
 
 /// Milliseconds since 1970, of a server that takes writes and keeps what it acknowledges.
 fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
-    let ms = fields.signed()?;
+    let ms = fields.integer()?;
     if fields.boolean()? {
         return Err(Fault::Unusable("the server has become a standby".to_owned()));
     }
@@ -321,8 +322,7 @@ impl Keys {
         let keys = self.before_birth.iter().enumerate();
         Tuples::filled(Shape::KeyPosition, keys, |cells, (at, (resource, position, operation_id))| {
             cells.ordinal(at);
-            cells.bucket(resource.bucket());
-            cells.text(resource.as_str());
+            cells.name(resource);
             cells.position(*position);
             cells.text(operation_id.as_str());
         })
@@ -332,8 +332,7 @@ impl Keys {
         let keys = self.operations.iter().enumerate();
         Tuples::filled(Shape::KeyOperation, keys, |cells, (at, (resource, incarnation, operation_id))| {
             cells.ordinal(at);
-            cells.bucket(resource.bucket());
-            cells.text(resource.as_str());
+            cells.name(resource);
             cells.whole(incarnation.get());
             cells.text(operation_id.as_str());
         })
@@ -342,8 +341,7 @@ impl Keys {
     fn target_keys(&self) -> Tuples {
         Tuples::filled(Shape::KeyTarget, self.targets.iter().enumerate(), |cells, (at, address)| {
             cells.ordinal(at);
-            cells.bucket(address.resource.bucket());
-            cells.text(address.resource.as_str());
+            cells.name(&address.resource);
             cells.text(target_text(address.target.as_ref()));
         })
     }

@@ -13,16 +13,17 @@ use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
 use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
 
+use super::super::cells::ReadCells;
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+};
+use super::super::rows::{
+    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
 };
 use super::connect::{Live, Shared};
 use super::durability;
 use super::fault::Fault;
 use super::fields::{Fields, bytes_of};
-use super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
-};
 use pool::{Pool, Work};
 
 mod listing;
@@ -140,7 +141,7 @@ impl PostgresReader {
     }
 
     fn now(shared: &Shared, row: &PgRow, column: usize) -> Result<Timestamp, Fault> {
-        Ok(shared.time.at(Fields::required(row, column)?.signed()?))
+        Ok(shared.time.at(Fields::required(row, column)?.integer()?))
     }
 }
 

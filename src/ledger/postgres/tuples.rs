@@ -9,12 +9,10 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Row, Type};
 
-use crate::domain::counter::Sequence;
-use crate::domain::position::Position;
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::Mark;
 
+use super::super::cells::WriteCells;
 use super::fault::Fault;
 
 /// A composite type of the schema.
@@ -273,74 +271,58 @@ impl Tuples {
     pub(super) fn place(&mut self, place: RowPlace) {
         self.cell(TID, &place.0);
     }
+}
 
-    pub(super) fn bucket(&mut self, bucket: Bucket) {
+impl WriteCells for Tuples {
+    fn bucket(&mut self, bucket: Bucket) {
         self.cell(INT2, &i16::from(bucket.0).to_be_bytes());
     }
 
-    /// A number that a column holds: at most 2^63 - 1.
-    pub(super) fn whole(&mut self, value: u64) {
+    fn whole(&mut self, value: u64) {
         match i64::try_from(value) {
             Ok(value) => self.cell(INT8, &value.to_be_bytes()),
             Err(_) => self.refused = Some(format!("{value} is above what a column holds")),
         }
     }
 
-    pub(super) fn maybe_whole(&mut self, value: Option<u64>) {
+    fn maybe_whole(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.whole(value),
             None => self.null(INT8),
         }
     }
 
-    pub(super) fn text(&mut self, value: &str) {
+    fn text(&mut self, value: &str) {
         self.cell(TEXT, value.as_bytes());
     }
 
-    pub(super) fn maybe_text(&mut self, value: Option<&str>) {
+    fn maybe_text(&mut self, value: Option<&str>) {
         match value {
             Some(value) => self.text(value),
             None => self.null(TEXT),
         }
     }
 
-    pub(super) fn blob(&mut self, value: &[u8]) {
+    fn blob(&mut self, value: &[u8]) {
         self.cell(BYTEA, value);
     }
 
-    pub(super) fn maybe_blob(&mut self, value: Option<&[u8]>) {
+    fn maybe_blob(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => self.blob(value),
             None => self.null(BYTEA),
         }
     }
 
-    pub(super) fn time(&mut self, at: Timestamp) {
+    fn time(&mut self, at: Timestamp) {
         self.cell(INT8, &at.ms().to_be_bytes());
     }
 
-    pub(super) fn maybe_time(&mut self, at: Option<Timestamp>) {
+    fn maybe_time(&mut self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.time(at),
             None => self.null(INT8),
         }
-    }
-
-    /// Two values.
-    pub(super) fn position(&mut self, position: Position) {
-        self.maybe_position(Some(position));
-    }
-
-    /// Two values.
-    pub(super) fn maybe_position(&mut self, position: Option<Position>) {
-        self.maybe_whole(position.map(|position| position.epoch.get()));
-        self.maybe_whole(position.map(|position| position.token.get()));
-    }
-
-    /// Three values.
-    pub(super) fn maybe_mark(&mut self, mark: Option<Mark>) {
-        self.maybe_position(mark.map(|mark| mark.position));
-        self.maybe_whole(mark.and_then(|mark| mark.sequence).map(Sequence::get));
     }
 }
 
