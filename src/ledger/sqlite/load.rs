@@ -15,13 +15,14 @@ use crate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow, Targ
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::fault::Fault;
-use super::recent::hash_of;
+use super::recent::{Key, hash_of};
 use super::rows::{
     self, Place, document_columns, lease_columns, namespace_columns, operation_columns, place_columns,
     resource_columns, target_columns,
 };
-use super::values::{each, first};
+use super::values::{Values, each, first};
 
 /// Where the resources of a batch stand.
 pub(super) type Places = BTreeMap<ResourceName, Place>;
@@ -197,7 +198,7 @@ impl Loading<'_> {
                 values.integer(place.id);
                 values.text(target.as_str());
             },
-            rows::target,
+            |columns| rows::target(columns),
         )?;
         if let Some(row) = found {
             self.snapshot.insert_target(address.resource.clone(), row);
@@ -219,7 +220,7 @@ fn lease(
             values.bucket(bucket);
             values.blob(key);
         },
-        rows::lease,
+        |columns| rows::lease(columns),
     )
 }
 
@@ -250,10 +251,22 @@ pub(super) fn operation(
     if place.newest.is_none() {
         return Ok(None);
     }
-    let hash = hash_of(id);
-    let mut rows: Vec<i64> = place.recent.having(hash).collect();
+    let last = Key { hash: hash_of(id), operation: i64::MAX };
+    operation_before(connection, resource, place, last, id, incarnation)
+}
+
+/// The same, of the rows before that of a key, which has the hash of the id.
+pub(super) fn operation_before(
+    connection: &Connection,
+    resource: &ResourceName,
+    place: &Place,
+    Key { hash, operation }: Key,
+    id: &OperationId,
+    incarnation: Option<Incarnation>,
+) -> Result<Option<(i64, OperationRecord)>, Fault> {
+    let mut rows: Vec<i64> = place.recent.having(hash).filter(|row| *row < operation).collect();
     if place.indexed {
-        let fill = |values: &mut super::values::Values<'_, '_>| {
+        let fill = |values: &mut Values<'_, '_>| {
             values.bucket(resource.bucket());
             values.integer(place.id);
             values.integer(hash);

@@ -12,6 +12,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::protocol::rows::{LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
 };

@@ -6,17 +6,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use crate::domain::document::ContentType;
-use crate::domain::operation::OperationId;
 use crate::domain::resource::{ResourceName, Target};
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
 use crate::protocol::rows::{ResourceRow, TargetRow};
 
+use super::super::super::cells::WriteCells;
 use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::fault::Fault;
 use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
-use super::super::rows::Place;
+use super::super::rows::{self, Place};
 use super::super::values::{Values, run, run_once};
 use super::operations::{self, Numbered};
 
@@ -97,7 +96,8 @@ pub(super) fn groups(
     let mut id = operations;
     for record in &changes.operations {
         id = id.saturating_add(1);
-        group_of(&mut groups, &record.resource)?.operations.push(Numbered { id, record });
+        let key = Key { hash: hash_of(&record.operation_id), operation: id };
+        group_of(&mut groups, &record.resource)?.operations.push(Numbered { key, record });
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -132,17 +132,15 @@ impl Group<'_> {
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
-        let earlier = place.clone();
+        let newest_before = place.newest;
         for one in &self.operations {
-            place.newest = Some(one.id);
-            place.recent.push(Key { hash: hash_of(&one.record.operation_id), operation: one.id });
+            place.newest = Some(one.key.operation);
+            place.recent.push(one.key);
         }
-        let moved = place.recent.is_full().then(|| std::mem::take(&mut place.recent));
-        place.indexed |= moved.is_some();
         self.write_row(connection, &mut place)?;
-        operations::write(connection, resource, Place { id: place.id, ..earlier }, &self.operations)?;
-        if let Some(moved) = moved {
-            operations::index(connection, resource, place.id, moved)?;
+        operations::write(connection, resource, &place, newest_before, &self.operations)?;
+        if place.recent.is_full() {
+            operations::index(connection, resource, place.id, std::mem::take(&mut place.recent))?;
         }
         self.write_targets(connection, resource, &place)
     }
@@ -184,7 +182,7 @@ impl Group<'_> {
             row_values(values, after, place);
             values.integer(place.id);
             values.name(&after.resource);
-            seen_values(values, before);
+            rows::write_seen(values, before);
             if !keeps_document {
                 document_values(values, self.stored());
             }
@@ -235,7 +233,7 @@ impl Group<'_> {
                     run_once(connection, "targets", TARGET_STORE, |values| {
                         key(values);
                         values.text(target.as_str());
-                        content_values(values, row);
+                        rows::write_content(values, row);
                         values.blob(body);
                     })?;
                 }
@@ -249,35 +247,13 @@ fn stands_beside(body: &Bytes) -> bool {
     body.len() <= SQLITE_BODY_BESIDE_BYTES
 }
 
-/// The registers and the way to the operations: 23 values.
+/// The registers and the way to the operations: 23 values. Keys that are too many for the row are in the index when the
+/// batch is committed.
 fn row_values(values: &mut Values<'_, '_>, row: &ResourceRow, place: &Place) {
-    values.whole(row.incarnation.get());
-    values.position(row.born);
-    values.text(row.life.word());
-    values.position(row.issued);
-    values.position(row.floor);
-    values.maybe_position(row.revoked_through);
-    values.maybe_mark(row.applied);
-    values.whole(row.commit_no.get());
-    values.maybe_mark(row.pruned_through);
-    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
-    values.maybe_text(row.last_operation.as_ref().map(OperationId::as_str));
-    values.time(row.changed_at);
+    rows::write_resource(values, row);
     values.maybe_integer(place.newest);
-    values.integer(i64::from(place.indexed));
+    values.integer(i64::from(place.indexed || place.recent.is_full()));
     values.blob(&place.recent.bytes());
-}
-
-/// The registers that the decision was made on: 13 values.
-fn seen_values(values: &mut Values<'_, '_>, row: &ResourceRow) {
-    values.whole(row.incarnation.get());
-    values.text(row.life.word());
-    values.position(row.issued);
-    values.position(row.floor);
-    values.maybe_position(row.revoked_through);
-    values.maybe_mark(row.applied);
-    values.whole(row.commit_no.get());
-    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
 }
 
 /// A whole-path document: 6 values. Bytes that stand apart are NULL here.
@@ -288,17 +264,8 @@ fn document_values(values: &mut Values<'_, '_>, stored: Option<(&TargetRow, &Byt
         }
         return;
     };
-    content_values(values, row);
+    rows::write_content(values, row);
     values.maybe_blob(Some(body.as_ref()).filter(|_| stands_beside(body)));
-}
-
-/// What is told of content: 5 values.
-fn content_values(values: &mut Values<'_, '_>, row: &TargetRow) {
-    values.whole(row.tag.incarnation.get());
-    values.whole(row.tag.commit.get());
-    values.maybe_text(row.content_type.as_ref().map(ContentType::as_str));
-    values.whole(row.size);
-    values.blob(row.digest.as_bytes());
 }
 
 #[cfg(test)]
