@@ -14,6 +14,7 @@ mod range;
 pub mod read;
 mod rows;
 pub mod sqlite;
+mod steps;
 mod time;
 
 use std::sync::Arc;
@@ -35,6 +36,8 @@ use crate::protocol::{Command, Context, Outcome};
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+
+pub use steps::MigrationState;
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
