@@ -27,6 +27,7 @@ use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
+pub use crate::ledger::MigrationState;
 pub use system::{OsEntropy, SystemClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.
@@ -229,17 +230,6 @@ pub enum MigrateMode {
     Status,
 }
 
-/// One migration and whether the database has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigrationState {
-    /// Its version.
-    pub version: i64,
-    /// What it does.
-    pub description: String,
-    /// Whether it stands in the database.
-    pub applied: bool,
-}
-
 /// Applies or lists the migrations of the configured database.
 ///
 /// # Errors
@@ -257,29 +247,13 @@ pub fn migrate(
                 if mode == MigrateMode::Apply {
                     postgres::migrate(&address).await?;
                 }
-                let states = postgres::migration_status(&address).await?;
-                Ok(states
-                    .into_iter()
-                    .map(|one| MigrationState {
-                        version: one.version,
-                        description: one.description,
-                        applied: one.applied,
-                    })
-                    .collect())
+                Ok(postgres::migration_status(&address).await?)
             }
             Database::Sqlite(path) => {
                 if mode == MigrateMode::Apply {
                     sqlite::migrate(&path).await?;
                 }
-                let states = sqlite::migration_status(&path).await?;
-                Ok(states
-                    .into_iter()
-                    .map(|one| MigrationState {
-                        version: one.version,
-                        description: one.description,
-                        applied: one.applied,
-                    })
-                    .collect())
+                Ok(sqlite::migration_status(&path).await?)
             }
         }
     }

@@ -87,7 +87,9 @@ fn home_of(key: &str) -> Option<&'static str> {
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
             Some("under [namespaces.NAME]")
         }
-        "ttl_ms" | "min_ttl_ms" | "max_ttl_ms" | "lock_delay_ms" | "max_hold_ms" | "order" => Some("in `lease = { … }` of a namespace"),
+        "ttl_ms" | "min_ttl_ms" | "max_ttl_ms" | "lock_delay_ms" | "max_hold_ms" | "order" => {
+            Some("in `lease = { … }` of a namespace")
+        }
         "external" | "max_jump" => Some("in `issuer = { … }` of a namespace"),
         _ => None,
     }

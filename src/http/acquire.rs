@@ -39,8 +39,8 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;
     let resources = resources_of(&mut object, asked.hall)?;
     let shown = shown(&resources);
-    let (command, wait) = command(object, key, resources, asked.hall)
-        .map_err(|problem| about(problem, shown.as_ref()))?;
+    let (command, wait) =
+        command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
         None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
@@ -146,8 +146,7 @@ fn command(
     let wait = wait_of(&mut object)?;
     let request_id = request_id(&mut object, key, hall)?;
     let nonce = drawn(hall)?;
-    let acquire =
-        Acquire { resources, holder, ttl_ms, request_id, principal: ANYBODY, nonce, wait: None };
+    let acquire = Acquire { resources, holder, ttl_ms, request_id, principal: ANYBODY, nonce, wait: None };
     Ok((acquire, wait))
 }
 

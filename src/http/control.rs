@@ -74,9 +74,7 @@ fn command(asked: &Asked<'_>, place: &Place, verb: ControlVerb, body: &[u8]) -> 
     let header = extract::token(asked.headers(), issuer)?;
     let token = match (token, header) {
         (Some(token), Some(header)) if token != header => {
-            return Err(malformed(
-                "the header Fencing-Token and fencing_token differ; send one of the two",
-            ));
+            return Err(malformed("the header Fencing-Token and fencing_token differ; send one of the two"));
         }
         (Some(token), _) | (None, Some(token)) => Some(token),
         (None, None) => None,

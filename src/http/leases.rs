@@ -152,7 +152,10 @@ pub(super) fn lease<'a>(
         request_id: Shown(row.request_id),
         one: (!several).then(|| token(0, row.position)),
         tokens: several.then(|| {
-            row.members().enumerate().map(|(at, (name, position))| (name.as_str(), token(at, position))).collect()
+            row.members()
+                .enumerate()
+                .map(|(at, (name, position))| (name.as_str(), token(at, position)))
+                .collect()
         }),
         incarnation: Shown(view.incarnation),
         life: view.life.word(),

@@ -52,8 +52,8 @@ use problem::{Code, Problem};
 use query::Query;
 use routes::Run;
 
-pub use routes::{Call, Route, routes};
 pub use resources::render_control;
+pub use routes::{Call, Route, routes};
 pub use wire::render_receipt;
 
 /// What the door stands on.

@@ -9,7 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, operations, resources, transfer, writes,
+    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, operations, resources,
+    transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 
@@ -153,17 +154,23 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/revoke/{name}",
         patterns: &["/v1/revoke/{*name}", "/v1/revoke/", "/v1/revoke"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Revoke)))],
+        calls: &[change("POST", &[], |asked, body| {
+            Box::pin(control::control(asked, body, ControlVerb::Revoke))
+        })],
     },
     Route {
         path: "/v1/cancel/{name}",
         patterns: &["/v1/cancel/{*name}", "/v1/cancel/", "/v1/cancel"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Cancel)))],
+        calls: &[change("POST", &[], |asked, body| {
+            Box::pin(control::control(asked, body, ControlVerb::Cancel))
+        })],
     },
     Route {
         path: "/v1/reopen/{name}",
         patterns: &["/v1/reopen/{*name}", "/v1/reopen/", "/v1/reopen"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(control::control(asked, body, ControlVerb::Reopen)))],
+        calls: &[change("POST", &[], |asked, body| {
+            Box::pin(control::control(asked, body, ControlVerb::Reopen))
+        })],
     },
     Route {
         path: "/v1/operations",

@@ -3,14 +3,19 @@
 //! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
 //! So a client that hangs up cancels nothing, and group commit falls out of the shape.
 
+mod cells;
 pub mod changeset;
 mod driver;
 pub mod engine;
 pub mod keys;
 pub mod memory;
+mod packed;
 pub mod postgres;
+mod range;
 pub mod read;
+mod rows;
 pub mod sqlite;
+mod steps;
 pub mod sweep;
 mod time;
 pub mod waiting;
@@ -37,6 +42,8 @@ use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
 use watch::Watch;
+
+pub use steps::MigrationState;
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -17,7 +17,6 @@ mod load;
 mod open;
 mod patience;
 mod reader;
-mod rows;
 mod schema;
 mod session;
 #[cfg(test)]
@@ -47,7 +46,7 @@ use session::Request;
 pub use address::Address;
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::PostgresReader;
-pub use schema::{MigrationState, migrate, migration_status};
+pub use schema::{migrate, migration_status};
 pub use time::TimeSource;
 
 /// A writer. It owns one connection, by way of the task that runs it.

@@ -10,7 +10,9 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
+use crate::protocol::rows::{
+    LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+};
 
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;

@@ -46,7 +46,7 @@ use readers::Readers;
 
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
-pub use schema::{MigrationState, migrate, migration_status};
+pub use schema::{migrate, migration_status};
 
 /// How far the ledger has come, as this process saw it.
 #[derive(Debug, Clone, Copy, Default)]

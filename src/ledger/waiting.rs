@@ -14,8 +14,8 @@ use crate::protocol::command::{Acquire, Leave};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::driver::{Job, Task};
-use super::{Ledger, Unserved, answered};
 pub use super::watch::Observer;
+use super::{Ledger, Unserved, answered};
 
 impl Ledger {
     /// Acquires, and waits for it at most `budget`. Dropping the future gives the wait up: what was not granted by

@@ -64,13 +64,7 @@ struct Rank {
 
 impl Slot {
     fn new() -> Self {
-        Self {
-            version: watch::Sender::new(0),
-            waiters: BTreeMap::new(),
-            observers: 0,
-            due: None,
-            seen: None,
-        }
+        Self { version: watch::Sender::new(0), waiters: BTreeMap::new(), observers: 0, due: None, seen: None }
     }
 
     fn changed(&self) {
@@ -104,9 +98,8 @@ impl Watch {
             let Some(slot) = slots.by_name.get_mut(&change.after.resource) else { continue };
             slot.changed();
             let before = change.before.as_ref();
-            let moved = before.is_some_and(|before| {
-                before.queue != change.after.queue || before.life != change.after.life
-            });
+            let moved = before
+                .is_some_and(|before| before.queue != change.after.queue || before.life != change.after.life);
             if moved {
                 slot.free();
             }
@@ -255,7 +248,8 @@ impl Waiter {
         for (resource, rank) in &mut self.ranks {
             let Some(slot) = slots.by_name.get_mut(resource) else { continue };
             let Some(blocker) = blockers.iter().find(|one| one.resource == *resource) else {
-                let next = slot.waiters.range((std::ops::Bound::Excluded(*rank), std::ops::Bound::Unbounded)).next();
+                let next =
+                    slot.waiters.range((std::ops::Bound::Excluded(*rank), std::ops::Bound::Unbounded)).next();
                 if let Some((_, next)) = next {
                     next.notify_one();
                 }

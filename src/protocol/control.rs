@@ -192,8 +192,7 @@ fn refusal(
             Some(claim) => table::lease_bound(snapshot, namespace, row, claim, now, changes)?,
             None => None,
         },
-        (ControlVerb::Revoke, Life::Deleted)
-        | (ControlVerb::Reopen, Life::Active | Life::Cancelled) => None,
+        (ControlVerb::Revoke, Life::Deleted) | (ControlVerb::Reopen, Life::Active | Life::Cancelled) => None,
     })
 }
 

@@ -8,7 +8,9 @@ mod housekeeping;
 mod keep;
 mod transfer;
 
-use crate::domain::lease::{AcquisitionHash, AcquisitionId, EndCause, Holder, LeaseState, Ttl, TtlBounds, TtlError};
+use crate::domain::lease::{
+    AcquisitionHash, AcquisitionId, EndCause, Holder, LeaseState, Ttl, TtlBounds, TtlError,
+};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::seal::KeyId;
@@ -17,9 +19,7 @@ use uuid::Uuid;
 
 use super::change::resource_changed;
 use super::outcome::{Grant, LeaseView, SealedToken};
-use super::rows::{
-    AuditRow, AuditVerb, LeaseMember, LeaseRow, NamespaceRow, RequestKey, ResourceRow,
-};
+use super::rows::{AuditRow, AuditVerb, LeaseMember, LeaseRow, NamespaceRow, RequestKey, ResourceRow};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
 
 pub(super) use acquire::acquire;

@@ -103,10 +103,13 @@ fn blocked(blockers: &[Blocker]) -> String {
         (Blocked::LockDelay, _) => {
             format!("the lease of {resource} has just expired, and nobody may acquire it for a moment")
         }
-        (Blocked::Queued, Some(place)) => format!("{} are before you for {resource}", place.position.saturating_sub(1)),
+        (Blocked::Queued, Some(place)) => {
+            format!("{} are before you for {resource}", place.position.saturating_sub(1))
+        }
         (Blocked::Queued, None) => format!("others have waited longer for {resource}; send wait_ms to queue"),
     };
-    let more = if others.is_empty() { String::new() } else { format!(", and blockers lists {} more", others.len()) };
+    let more =
+        if others.is_empty() { String::new() } else { format!(", and blockers lists {} more", others.len()) };
     format!("{first}{more}; try again after retry_after_ms")
 }
 

@@ -12,6 +12,7 @@ use crate::domain::resource::Address;
 use crate::protocol::rows::{AuditRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
+use super::super::rows;
 use super::cells;
 use super::connect::Live;
 use super::fate::TransactionId;
@@ -59,7 +60,7 @@ const RESOURCES_INSERT: Part = Part {
     text: "INSERT INTO resources (bucket, resource, incarnation, born_epoch, born_token, life, issued_epoch, \
            issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
            applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, \
-           changed_ms) SELECT v.* FROM unnest({}) AS v ON CONFLICT DO NOTHING RETURNING 1",
+           changed_ms, lease_bucket, queue, reason) SELECT v.* FROM unnest({}) AS v ON CONFLICT DO NOTHING RETURNING 1",
     expects: Expects::EachUnlessOvertaken,
 };
 
@@ -72,7 +73,8 @@ macro_rules! update_resources {
              revoked_token = v.revoked_token, applied_epoch = v.applied_epoch, applied_token = v.applied_token, \
              applied_sequence = v.applied_sequence, commit_no = v.commit_no, pruned_epoch = v.pruned_epoch, \
              pruned_token = v.pruned_token, pruned_sequence = v.pruned_sequence, lease = v.lease, \
-             last_operation = v.last_operation, changed_ms = v.changed_ms FROM unnest({}) AS v WHERE ",
+             last_operation = v.last_operation, changed_ms = v.changed_ms, \
+             lease_bucket = v.lease_bucket, queue = v.queue, reason = v.reason FROM unnest({}) AS v WHERE ",
             $seen,
             // The fence itself: even for a row that is as the decision saw it, no register goes back.
             " AND r.bucket = v.bucket AND r.resource = v.resource \
@@ -169,7 +171,8 @@ const LEASES_INSERT: Part = Part {
     table: "leases",
     shape: Shape::NewLease,
     text: "INSERT INTO leases (bucket, acquisition, nonce, key_id, resource, position_epoch, position_token, holder, \
-           ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state) \
+           ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state, others, \
+           ended_ms, cause) \
            SELECT v.* FROM unnest({}) AS v RETURNING 1",
     expects: Expects::Each,
 };
@@ -177,9 +180,18 @@ const LEASES_INSERT: Part = Part {
 const LEASES_UPDATE: Part = Part {
     table: "leases",
     shape: Shape::ChangedLease,
-    text: "UPDATE leases AS l SET ttl_ms = v.ttl_ms, expires_ms = v.expires_ms, state = v.state \
+    text: "UPDATE leases AS l SET ttl_ms = v.ttl_ms, expires_ms = v.expires_ms, state = v.state, \
+           ended_ms = v.ended_ms, cause = v.cause \
            FROM unnest({}) AS v WHERE l.bucket = v.bucket AND l.acquisition = v.acquisition \
            AND l.expires_ms = v.seen_expires_ms AND l.state = v.seen_state RETURNING 1",
+    expects: Expects::Each,
+};
+
+const CONTROLS_INSERT: Part = Part {
+    table: "controls",
+    shape: Shape::NewControl,
+    text: "INSERT INTO controls (bucket, resource, verb, key, fingerprint, body, at_ms) \
+           SELECT v.* FROM unnest({}) AS v RETURNING 1",
     expects: Expects::Each,
 };
 
@@ -206,25 +218,23 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
 
     let mut then = Work::default();
-    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), cells::namespace);
+    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), rows::write_namespace);
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
     let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
     let lying = known.iter().filter_map(|(_, after)| place(after).map(|place| (place, *after)));
     then.add(&RESOURCES_REPLACE, lying, cells::placed);
     let elsewhere = known.iter().filter(|(_, after)| place(after).is_none());
-    then.add(&RESOURCES_UPDATE, elsewhere, |cells, (before, after)| {
-        cells::resource(cells, after);
-        cells::seen(cells, before);
-    });
+    then.add(&RESOURCES_UPDATE, elsewhere.copied(), cells::changed_resource);
     then.add(&ERAS_INSERT, &changes.eras, cells::era);
     let (replaced, stored) = contents(changes, places);
     then.add(&TARGETS_REPLACE, replaced, cells::replaced);
     then.add(&TARGETS_STORE, stored, cells::stored);
     then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
     let (granted, ended_or_renewed) = split(changes.leases.values());
-    then.add(&LEASES_INSERT, granted, cells::lease);
-    then.add(&LEASES_UPDATE, ended_or_renewed, cells::changed_lease);
+    then.add(&LEASES_INSERT, granted, rows::write_lease);
+    then.add(&LEASES_UPDATE, ended_or_renewed, rows::write_lease_change);
+    then.add(&CONTROLS_INSERT, &changes.controls, rows::write_control);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
 }

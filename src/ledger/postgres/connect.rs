@@ -15,6 +15,7 @@ use crate::limits::{
     POSTGRES_IDLE_IN_TRANSACTION_MS, POSTGRES_LEAST_VERSION, POSTGRES_LOCK_TIMEOUT_MS, POSTGRES_SET_ASIDE,
 };
 
+use super::super::cells::ReadCells;
 use super::address::{Address, Host};
 use super::fault::Fault;
 use super::fields::Fields;
@@ -290,12 +291,12 @@ async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, F
     connection.execute(LOOKED).await?;
     let mut fields = Fields::required(&row, 0)?;
     Ok(Server {
-        version: fields.signed()?,
+        version: fields.integer()?,
         is_standby: fields.boolean()?,
         is_read_only: fields.boolean()?,
         keeps: fields.boolean()?,
         synchronous_commit: fields.text()?.to_owned(),
-        seen: Seen { system: fields.signed()?, timeline: fields.signed()?, flushed: fields.signed()? },
+        seen: Seen { system: fields.integer()?, timeline: fields.integer()?, flushed: fields.integer()? },
         is_pooled,
     })
 }

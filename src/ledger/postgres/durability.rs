@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use super::super::cells::ReadCells;
 use super::fault::Fault;
 use super::fields::Fields;
 
@@ -40,11 +41,11 @@ pub(super) async fn durability(connection: &mut PgConnection) -> Result<String, 
         fsync: fields.text()?.to_owned(),
         full_page_writes: fields.text()?.to_owned(),
         version: fields.text()?.to_owned(),
-        system: fields.signed()?,
-        timeline: fields.signed()?,
-        standbys: fields.signed()?,
-        synchronous: fields.signed()?,
-        hidden: fields.signed()?,
+        system: fields.integer()?,
+        timeline: fields.integer()?,
+        standbys: fields.integer()?,
+        synchronous: fields.integer()?,
+        hidden: fields.integer()?,
     };
     Ok(settings.told())
 }

@@ -17,16 +17,19 @@ use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::protocol::incarnation::addressed;
-use crate::protocol::rows::EraRow;
+use crate::protocol::rows::{EraRow, LeaseRow};
+use crate::protocol::snapshot::ControlKey;
 use crate::protocol::{Snapshot, Wanted};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::super::engine::Loaded;
+use super::super::rows::{
+    self, control_columns, lease_columns, namespace_columns, operation_columns, resource_columns,
+    target_columns, target_text,
+};
 use super::connect::Live;
 use super::fault::Fault;
 use super::fields::Fields;
-use super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
-};
 use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
@@ -131,6 +134,22 @@ const TARGETS: &str = concat!(
          AND t.target = k.target LIMIT 1) AS t"
 );
 
+const CONTROLS: &str = concat!(
+    " UNION ALL SELECT 6::smallint, k.ordinal, ROW(",
+    control_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM controls AS c WHERE c.bucket = k.bucket AND c.resource = k.resource \
+         AND c.verb = k.verb AND c.key = k.key LIMIT 1) AS c"
+);
+
+/// Leases over several resources, held: whoever holds only one of these resources may end such a lease too.
+const HOLD_LEASES: &str = concat!(
+    "SELECT 1::smallint, k.ordinal, ROW(",
+    lease_columns!(),
+    ") FROM unnest($1) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash FOR UPDATE) AS l"
+);
+
 /// Where a load runs.
 pub(super) struct Place<'c> {
     pub(super) live: &'c mut Live,
@@ -161,7 +180,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
             0 => now = Some(place.time.at(clock(&mut fields)?)),
             1 => {
                 let lease = rows::lease(&mut fields)?;
-                if !places.resources.contains_key(&lease.resource) {
+                if !lease.members().any(|(name, _)| places.resources.contains_key(name)) {
                     // It was granted while the rows were being held, and nothing holds its resource.
                     return Err(Fault::Overtaken { table: "leases" });
                 }
@@ -179,11 +198,47 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
                 places.targets.insert(address.clone(), RowPlace(fields.bytes()?));
                 snapshot.insert_target(address.resource.clone(), rows::target(&mut fields)?);
             }
+            6 => snapshot
+                .insert_control(rows::control(at(&keys.controls, row.try_get(1)?)?.clone(), &mut fields)?),
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }
+    if let Some(later) = hold_leases(place.live, &mut snapshot).await? {
+        now = Some(place.time.at(later));
+    }
     let now = now.ok_or_else(|| Fault::unreadable("an answer without a time"))?;
     Ok((Loaded { snapshot, now }, places))
+}
+
+/// Holds the leases over several resources, and brings them and the time as they are then. None where there are none.
+async fn hold_leases(live: &mut Live, snapshot: &mut Snapshot) -> Result<Option<i64>, Fault> {
+    let several = snapshot.leases().filter(|lease| !lease.others.is_empty());
+    let keys: BTreeSet<(Bucket, [u8; 32])> =
+        several.map(|lease| (lease.resource.bucket(), *lease.acquisition.as_bytes())).collect();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, live.shapes.argument(&hashed(&keys))?)?;
+    for row in &live.fetch(HOLD_LEASES, arguments).await? {
+        snapshot.insert_lease(rows::lease(&mut Fields::required(row, 2)?)?);
+    }
+    let rows = live.fetch(CLOCK, PgArguments::default()).await?;
+    let row = rows.first().ok_or_else(|| Fault::unreadable("an answer without a time"))?;
+    clock(&mut Fields::required(row, 2)?).map(Some)
+}
+
+/// The further resources of leases that a batch asks for by themselves: they can only be held once they are known, and
+/// in one order with all others.
+pub(super) fn missing(wanted: &Wanted, loaded: &Loaded, places: &Places) -> BTreeSet<ResourceName> {
+    let asked = |lease: &&LeaseRow| {
+        let bucket = lease.resource.bucket();
+        wanted.leases.contains(&(bucket, *lease.acquisition.as_bytes()))
+            || wanted.requests.contains(&(bucket, lease.request_key))
+    };
+    let members = loaded.snapshot.leases().filter(asked).flat_map(LeaseRow::members);
+    let names = members.map(|(name, _)| name).filter(|name| !places.resources.contains_key(*name));
+    names.cloned().collect()
 }
 
 /// The first statement. The resources that have a place afterwards exist, and are held.
@@ -238,7 +293,7 @@ async fn hold(
 
 /// Milliseconds since 1970, of a server that takes writes and keeps what it acknowledges.
 fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
-    let ms = fields.signed()?;
+    let ms = fields.integer()?;
     if fields.boolean()? {
         return Err(Fault::Unusable("the server has become a standby".to_owned()));
     }
@@ -266,6 +321,7 @@ struct Keys {
     before_birth: Vec<(ResourceName, Position, OperationId)>,
     operations: Vec<(ResourceName, Incarnation, OperationId)>,
     targets: Vec<Address>,
+    controls: Vec<ControlKey>,
 }
 
 impl Keys {
@@ -273,7 +329,7 @@ impl Keys {
         let mut leases = wanted.leases.clone();
         for row in held.resources() {
             if let Some(lease) = &row.lease {
-                leases.insert((row.resource.bucket(), *lease.as_bytes()));
+                leases.insert((lease.bucket, *lease.acquisition.as_bytes()));
             }
         }
         let (mut before_birth, mut operations) = (Vec::new(), Vec::new());
@@ -293,6 +349,7 @@ impl Keys {
             before_birth,
             operations,
             targets: wanted.targets.iter().filter(known).cloned().collect(),
+            controls: wanted.controls.iter().cloned().collect(),
         }
     }
 
@@ -314,6 +371,7 @@ impl Keys {
         look_up(OPERATIONS_OF_ERAS, &positions)?;
         look_up(OPERATIONS, &self.operation_keys())?;
         look_up(TARGETS, &self.target_keys())?;
+        look_up(CONTROLS, &self.control_keys())?;
         live.fetch(AssertSqlSafe(text), arguments).await
     }
 
@@ -321,8 +379,7 @@ impl Keys {
         let keys = self.before_birth.iter().enumerate();
         Tuples::filled(Shape::KeyPosition, keys, |cells, (at, (resource, position, operation_id))| {
             cells.ordinal(at);
-            cells.bucket(resource.bucket());
-            cells.text(resource.as_str());
+            cells.name(resource);
             cells.position(*position);
             cells.text(operation_id.as_str());
         })
@@ -332,8 +389,7 @@ impl Keys {
         let keys = self.operations.iter().enumerate();
         Tuples::filled(Shape::KeyOperation, keys, |cells, (at, (resource, incarnation, operation_id))| {
             cells.ordinal(at);
-            cells.bucket(resource.bucket());
-            cells.text(resource.as_str());
+            cells.name(resource);
             cells.whole(incarnation.get());
             cells.text(operation_id.as_str());
         })
@@ -342,10 +398,22 @@ impl Keys {
     fn target_keys(&self) -> Tuples {
         Tuples::filled(Shape::KeyTarget, self.targets.iter().enumerate(), |cells, (at, address)| {
             cells.ordinal(at);
-            cells.bucket(address.resource.bucket());
-            cells.text(address.resource.as_str());
+            cells.name(&address.resource);
             cells.text(target_text(address.target.as_ref()));
         })
+    }
+
+    fn control_keys(&self) -> Tuples {
+        Tuples::filled(
+            Shape::KeyControl,
+            self.controls.iter().enumerate(),
+            |cells, (at, (resource, verb, key))| {
+                cells.ordinal(at);
+                cells.name(resource);
+                cells.text(verb.word());
+                cells.text(key.as_str());
+            },
+        )
     }
 
     fn before_birth(&self, row: &PgRow) -> Result<&ResourceName, Fault> {

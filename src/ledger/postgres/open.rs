@@ -9,6 +9,7 @@ use crate::domain::resource::Bucket;
 use crate::domain::seal::{KeyFingerprint, KeyId};
 use crate::limits::POSTGRES_COMMITTERS;
 
+use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
 use super::address::Address;
 use super::connect::{self, Server, Shared};

@@ -11,18 +11,19 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{LeaseRef, NamespaceRow, OperationRecord, ResourceRow};
 
+use super::super::cells::ReadCells;
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+};
+use super::super::rows::{
+    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
 };
 use super::connect::{Live, Shared};
 use super::durability;
 use super::fault::Fault;
 use super::fields::{Fields, bytes_of};
-use super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
-};
 use pool::{Pool, Work};
 
 mod listing;
@@ -116,6 +117,13 @@ const LEASE: &str = concat!(
       WHERE l.bucket = $1 AND l.acquisition = $2"
 );
 
+/// Through the index of those that are held, which the time of a database that stands still cannot stretch.
+const EXPIRED: &str = "SELECT ROW(l.bucket::bigint, l.acquisition) FROM leases AS l WHERE l.state = 'held' \
+                       AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2";
+
+/// The time alone.
+const CLOCK: &str = concat!("SELECT ", clock!());
+
 const NAMESPACES: &str = concat!(
     "SELECT ROW(n.namespace, ",
     namespace_columns!(),
@@ -140,7 +148,7 @@ impl PostgresReader {
     }
 
     fn now(shared: &Shared, row: &PgRow, column: usize) -> Result<Timestamp, Fault> {
-        Ok(shared.time.at(Fields::required(row, column)?.signed()?))
+        Ok(shared.time.at(Fields::required(row, column)?.integer()?))
     }
 }
 
@@ -225,6 +233,22 @@ async fn lease(
     Ok(Some(LeaseRead { lease, resource, namespace, now: PostgresReader::now(shared, &row, 3)? }))
 }
 
+async fn expired(live: &mut Live, shared: &Shared, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
+    let row = sqlx::query(CLOCK).persistent(!live.is_pooled).fetch_one(&mut live.connection).await?;
+    let rows = sqlx::query(EXPIRED)
+        .bind(PostgresReader::now(shared, &row, 0)?.ms())
+        .bind(i64::from(limit))
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    let read = |row: &PgRow| {
+        let mut fields = Fields::required(row, 0)?;
+        let bucket = Bucket(fields.whole()?);
+        Ok(LeaseRef { bucket, acquisition: AcquisitionHash::from_bytes(fields.bytes()?) })
+    };
+    rows.iter().map(read).collect()
+}
+
 async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
     let rows = sqlx::query(NAMESPACES).persistent(!live.is_pooled).fetch_all(&mut live.connection).await?;
     rows.iter()
@@ -255,6 +279,22 @@ impl Reader for PostgresReader {
         Box::pin(self.read(move |live| {
             let (shared, resource) = (shared.clone(), resource.clone());
             Box::pin(async move { listing::resource(live, &shared, &resource).await })
+        }))
+    }
+
+    fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>> {
+        let (shared, names) = (self.shared.clone(), Arc::new(resources));
+        Box::pin(self.read(move |live| {
+            let (shared, names) = (shared.clone(), names.clone());
+            Box::pin(async move { listing::named(live, &shared, &names).await })
+        }))
+    }
+
+    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let shared = shared.clone();
+            Box::pin(async move { expired(live, &shared, limit).await })
         }))
     }
 
@@ -337,6 +377,8 @@ pub(super) fn texts() -> Vec<&'static str> {
         OPERATIONS_APPLIED,
         OPERATIONS_NOT_APPLIED,
         LEASE,
+        EXPIRED,
+        CLOCK,
         NAMESPACES,
     ];
     texts.into_iter().chain(listing::texts()).collect()

@@ -1,12 +1,12 @@
 //! The steps of the schema, embedded in the binary, and what of them stands in a database.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicUsize;
 
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, Executor, PgConnection, Row};
 
+use super::super::steps::{self, Applied, Foreign, MigrationState};
 use super::address::Address;
 use super::connect::{self, Server};
 use super::fault::Fault;
@@ -35,17 +35,6 @@ const FOUND: &str = "SELECT to_regclass('fencegate_migrations') IS NOT NULL, \
                      to_regclass('ledger') IS NOT NULL OR to_regclass('resources') IS NOT NULL \
                      OR to_regclass('operations') IS NOT NULL OR to_regclass('leases') IS NOT NULL";
 
-/// One step of the schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigrationState {
-    /// Its number.
-    pub version: i64,
-    /// What it does.
-    pub description: String,
-    /// Whether it stands in the database.
-    pub applied: bool,
-}
-
 /// What stands in a database.
 #[derive(Debug, Default)]
 struct Found {
@@ -53,8 +42,7 @@ struct Found {
     recorded: bool,
     /// Tables with the names of ours.
     tables: bool,
-    /// Checksum by version.
-    applied: BTreeMap<i64, Vec<u8>>,
+    applied: Applied,
 }
 
 /// The steps that this version knows, and which of them stand in the database. Nothing is changed.
@@ -63,7 +51,7 @@ struct Found {
 /// [`OpenError`] when the database cannot be read, is not a ledger, or is that of a newer version.
 pub async fn migration_status(address: &Address) -> Result<Vec<MigrationState>, OpenError> {
     let (mut connection, _, _) = reach(address).await?;
-    let states = look(address, &mut connection).await.map(|found| states(&found));
+    let states = look(address, &mut connection).await.map(|found| steps::states(&MIGRATOR, &found.applied));
     connect::close(connection).await;
     states
 }
@@ -87,7 +75,7 @@ async fn bring_up(
     server.fit().map_err(|reason| OpenError::Unfit { address: address.to_string(), reason })?;
     look(address, connection).await?;
     apply(address, connection).await?;
-    Ok(states(&look(address, connection).await?))
+    Ok(steps::states(&MIGRATOR, &look(address, connection).await?.applied))
 }
 
 /// A connection to the primary, before anything is known of the database.
@@ -123,7 +111,7 @@ pub(super) async fn ensure(
 
 /// The newest step that this version knows.
 pub(super) fn version() -> Option<i64> {
-    MIGRATOR.iter().map(|step| step.version).max()
+    steps::version(&MIGRATOR)
 }
 
 /// All steps in one transaction, under a lock that ends with it.
@@ -138,17 +126,6 @@ async fn apply(address: &Address, connection: &mut PgConnection) -> Result<(), O
         reason: format!("a step of the schema could not be applied: {error}"),
     })?;
     transaction.commit().await.map_err(fail)
-}
-
-fn states(found: &Found) -> Vec<MigrationState> {
-    MIGRATOR
-        .iter()
-        .map(|step| MigrationState {
-            version: step.version,
-            description: step.description.to_string(),
-            applied: found.applied.contains_key(&step.version),
-        })
-        .collect()
 }
 
 /// Looks into a database without changing it, and refuses what this version must not touch.
@@ -168,7 +145,7 @@ async fn read(connection: &mut PgConnection) -> Result<Found, Fault> {
 async fn read_in_transaction(connection: &mut PgConnection) -> Result<Found, Fault> {
     let row = sqlx::query(FOUND).persistent(false).fetch_one(&mut *connection).await?;
     let (recorded, tables): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    let mut applied = BTreeMap::new();
+    let mut applied = Applied::new();
     if recorded {
         let query = sqlx::query("SELECT version, checksum FROM fencegate_migrations").persistent(false);
         for row in query.fetch_all(connection).await? {
@@ -182,17 +159,8 @@ fn judge(address: &Address, found: &Found) -> Result<(), OpenError> {
     if found.tables && !found.recorded {
         return Err(OpenError::NotOurs { address: address.to_string() });
     }
-    let known = version().unwrap_or_default();
-    for (version, checksum) in &found.applied {
-        match MIGRATOR.iter().find(|step| step.version == *version) {
-            None => {
-                return Err(OpenError::Newer { address: address.to_string(), found: *version, known });
-            }
-            Some(step) if step.checksum.as_ref() != checksum.as_slice() => {
-                return Err(OpenError::Edited { address: address.to_string(), version: *version });
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
+    steps::judge(&MIGRATOR, &found.applied).map_err(|foreign| match foreign {
+        Foreign::Newer { found, known } => OpenError::Newer { address: address.to_string(), found, known },
+        Foreign::Edited { version } => OpenError::Edited { address: address.to_string(), version },
+    })
 }

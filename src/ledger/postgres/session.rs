@@ -102,6 +102,22 @@ impl Session {
         wanted: &Wanted,
         doubted: Option<TransactionId>,
     ) -> Result<(Loaded, Places), Fault> {
+        let mut wanted = wanted.clone();
+        let (loaded, places) = self.load_once(&wanted, doubted).await?;
+        let missing = load::missing(&wanted, &loaded, &places);
+        if missing.is_empty() {
+            return Ok((loaded, places));
+        }
+        // A lease over several resources names them for all time, so a second transaction knows what to hold.
+        wanted.resources.extend(missing);
+        self.load_once(&wanted, None).await
+    }
+
+    async fn load_once(
+        &mut self,
+        wanted: &Wanted,
+        doubted: Option<TransactionId>,
+    ) -> Result<(Loaded, Places), Fault> {
         self.begin().await?;
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
         if let Some(id) = doubted {

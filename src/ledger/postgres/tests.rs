@@ -6,6 +6,7 @@ use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::protocol::rows::{NamespaceRow, ResourceRow};
 
+use super::super::cells::WriteCells;
 use super::super::changeset::{ChangeSet, RowChange};
 use super::load::Places;
 use super::tuples::{Shape, Tuples};

@@ -9,12 +9,10 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Row, Type};
 
-use crate::domain::counter::Sequence;
-use crate::domain::position::Position;
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::Mark;
 
+use super::super::cells::WriteCells;
 use super::fault::Fault;
 
 /// A composite type of the schema.
@@ -25,6 +23,7 @@ pub(super) enum Shape {
     KeyTarget,
     KeyOperation,
     KeyPosition,
+    KeyControl,
     NewNamespace,
     NewResource,
     ChangedResource,
@@ -35,16 +34,18 @@ pub(super) enum Shape {
     NewOperation,
     NewLease,
     ChangedLease,
+    NewControl,
     NewAudit,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
         Self::KeyOperation,
         Self::KeyPosition,
+        Self::KeyControl,
         Self::NewNamespace,
         Self::NewResource,
         Self::ChangedResource,
@@ -55,6 +56,7 @@ impl Shape {
         Self::NewOperation,
         Self::NewLease,
         Self::ChangedLease,
+        Self::NewControl,
         Self::NewAudit,
     ];
 
@@ -71,16 +73,18 @@ impl Shape {
             Self::KeyTarget => "key_target_v1[]",
             Self::KeyOperation => "key_operation_v1[]",
             Self::KeyPosition => "key_position_v1[]",
+            Self::KeyControl => "key_control_v1[]",
             Self::NewNamespace => "new_namespace_v1[]",
-            Self::NewResource => "new_resource_v1[]",
-            Self::ChangedResource => "changed_resource_v1[]",
-            Self::PlacedResource => "placed_resource_v1[]",
+            Self::NewResource => "new_resource_v2[]",
+            Self::ChangedResource => "changed_resource_v2[]",
+            Self::PlacedResource => "placed_resource_v2[]",
             Self::NewEra => "new_era_v1[]",
             Self::NewTarget => "new_target_v1[]",
             Self::PlacedTarget => "placed_target_v1[]",
             Self::NewOperation => "new_operation_v1[]",
-            Self::NewLease => "new_lease_v1[]",
-            Self::ChangedLease => "changed_lease_v1[]",
+            Self::NewLease => "new_lease_v2[]",
+            Self::ChangedLease => "changed_lease_v2[]",
+            Self::NewControl => "new_control_v1[]",
             Self::NewAudit => "new_audit_v1[]",
         }
     }
@@ -90,16 +94,16 @@ impl Shape {
         match self {
             Self::KeyNamed | Self::KeyHashed => 3,
             Self::KeyTarget => 4,
-            Self::KeyOperation | Self::NewEra => 5,
+            Self::KeyOperation | Self::KeyControl | Self::NewEra => 5,
             Self::KeyPosition => 6,
-            Self::NewNamespace | Self::ChangedLease => 7,
-            Self::NewResource => 22,
-            Self::ChangedResource => 35,
-            Self::PlacedResource => 23,
+            Self::NewNamespace | Self::NewControl => 7,
+            Self::NewResource => 25,
+            Self::ChangedResource => 38,
+            Self::PlacedResource => 26,
             Self::PlacedTarget => 10,
-            Self::NewTarget => 9,
+            Self::NewTarget | Self::ChangedLease => 9,
             Self::NewOperation => 20,
-            Self::NewLease => 15,
+            Self::NewLease => 18,
             Self::NewAudit => 8,
         }
     }
@@ -273,74 +277,58 @@ impl Tuples {
     pub(super) fn place(&mut self, place: RowPlace) {
         self.cell(TID, &place.0);
     }
+}
 
-    pub(super) fn bucket(&mut self, bucket: Bucket) {
+impl WriteCells for Tuples {
+    fn bucket(&mut self, bucket: Bucket) {
         self.cell(INT2, &i16::from(bucket.0).to_be_bytes());
     }
 
-    /// A number that a column holds: at most 2^63 - 1.
-    pub(super) fn whole(&mut self, value: u64) {
+    fn whole(&mut self, value: u64) {
         match i64::try_from(value) {
             Ok(value) => self.cell(INT8, &value.to_be_bytes()),
             Err(_) => self.refused = Some(format!("{value} is above what a column holds")),
         }
     }
 
-    pub(super) fn maybe_whole(&mut self, value: Option<u64>) {
+    fn maybe_whole(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.whole(value),
             None => self.null(INT8),
         }
     }
 
-    pub(super) fn text(&mut self, value: &str) {
+    fn text(&mut self, value: &str) {
         self.cell(TEXT, value.as_bytes());
     }
 
-    pub(super) fn maybe_text(&mut self, value: Option<&str>) {
+    fn maybe_text(&mut self, value: Option<&str>) {
         match value {
             Some(value) => self.text(value),
             None => self.null(TEXT),
         }
     }
 
-    pub(super) fn blob(&mut self, value: &[u8]) {
+    fn blob(&mut self, value: &[u8]) {
         self.cell(BYTEA, value);
     }
 
-    pub(super) fn maybe_blob(&mut self, value: Option<&[u8]>) {
+    fn maybe_blob(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => self.blob(value),
             None => self.null(BYTEA),
         }
     }
 
-    pub(super) fn time(&mut self, at: Timestamp) {
+    fn time(&mut self, at: Timestamp) {
         self.cell(INT8, &at.ms().to_be_bytes());
     }
 
-    pub(super) fn maybe_time(&mut self, at: Option<Timestamp>) {
+    fn maybe_time(&mut self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.time(at),
             None => self.null(INT8),
         }
-    }
-
-    /// Two values.
-    pub(super) fn position(&mut self, position: Position) {
-        self.maybe_position(Some(position));
-    }
-
-    /// Two values.
-    pub(super) fn maybe_position(&mut self, position: Option<Position>) {
-        self.maybe_whole(position.map(|position| position.epoch.get()));
-        self.maybe_whole(position.map(|position| position.token.get()));
-    }
-
-    /// Three values.
-    pub(super) fn maybe_mark(&mut self, mark: Option<Mark>) {
-        self.maybe_position(mark.map(|mark| mark.position));
-        self.maybe_whole(mark.and_then(|mark| mark.sequence).map(Sequence::get));
     }
 }
 

@@ -6,13 +6,14 @@
 use rusqlite::Connection;
 
 use crate::domain::counter::LedgerSeq;
-use crate::domain::lease::Holder;
 use crate::domain::time::Timestamp;
 use crate::protocol::rows::{AuditRow, LeaseRow, NamespaceRow};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::fault::Fault;
 use super::load::Places;
+use super::rows;
 use super::values::{Values, first, run, run_once};
 
 mod group;
@@ -40,12 +41,16 @@ const ERA_INSERT: &str = "INSERT INTO incarnations (bucket, resource, born_epoch
                           VALUES (?1, ?2, ?3, ?4, ?5)";
 
 const LEASE_INSERT: &str = "INSERT INTO leases (bucket, acquisition, nonce, key_id, resource, position_epoch, \
-     position_token, holder, ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     position_token, holder, ttl_ms, asked_ttl_ms, request_id, request_key, granted_ms, expires_ms, state, others, \
+     ended_ms, cause) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
-/// The first three values are what a renewal or an end changes, the last two what the decision saw.
-const LEASE_UPDATE: &str = "UPDATE leases SET ttl_ms = ?1, expires_ms = ?2, state = ?3 \
-                            WHERE bucket = ?4 AND acquisition = ?5 AND expires_ms = ?6 AND state = ?7";
+/// The first two values are the key, then what a renewal or an end changes, the last two what the decision saw.
+const LEASE_UPDATE: &str = "UPDATE leases SET ttl_ms = ?3, expires_ms = ?4, state = ?5, ended_ms = ?6, cause = ?7 \
+                            WHERE bucket = ?1 AND acquisition = ?2 AND expires_ms = ?8 AND state = ?9";
+
+const CONTROL_INSERT: &str = "INSERT INTO controls (bucket, resource, verb, key, fingerprint, body, at_ms) \
+                              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const AUDIT_INSERT: &str = "INSERT INTO audit (bucket, resource, ledger_seq, ordinal, verb, position_epoch, \
      position_token, reason, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -83,6 +88,9 @@ pub(super) fn write(
     for RowChange { before, after } in changes.leases.values() {
         write_lease(connection, before.as_ref(), after)?;
     }
+    for record in &changes.controls {
+        run_once(connection, "controls", CONTROL_INSERT, |values| rows::write_control(values, record))?;
+    }
     for (ordinal, row) in changes.audit.iter().enumerate() {
         run_once(connection, "audit", AUDIT_INSERT, |values| audit_values(values, step.seq, ordinal, row))?;
     }
@@ -116,14 +124,7 @@ pub(super) fn step(connection: &Connection, now: Timestamp, operations: i64) -> 
 }
 
 fn write_namespace(connection: &Connection, row: &NamespaceRow) -> Result<(), Fault> {
-    let found = run(connection, NAMESPACE_INSERT, |values| {
-        values.text(row.namespace.as_str());
-        values.whole(row.epoch.get());
-        values.position(row.base);
-        values.whole(row.base_incarnation.get());
-        values.text(&row.definition.to_string());
-        values.whole(u64::from(row.version));
-    })?;
+    let found = run(connection, NAMESPACE_INSERT, |values| rows::write_namespace(values, row))?;
     if found == COPIES {
         return Ok(());
     }
@@ -132,34 +133,9 @@ fn write_namespace(connection: &Connection, row: &NamespaceRow) -> Result<(), Fa
 
 fn write_lease(connection: &Connection, before: Option<&LeaseRow>, after: &LeaseRow) -> Result<(), Fault> {
     let Some(before) = before else {
-        return run_once(connection, "leases", LEASE_INSERT, |values| lease_values(values, after));
+        return run_once(connection, "leases", LEASE_INSERT, |values| rows::write_lease(values, after));
     };
-    run_once(connection, "leases", LEASE_UPDATE, |values| {
-        values.whole(after.ttl.millis().get());
-        values.time(after.expires_at);
-        values.text(after.state.word());
-        values.bucket(after.resource.bucket());
-        values.blob(after.acquisition.as_bytes());
-        values.time(before.expires_at);
-        values.text(before.state.word());
-    })
-}
-
-fn lease_values(values: &mut Values<'_, '_>, row: &LeaseRow) {
-    values.bucket(row.resource.bucket());
-    values.blob(row.acquisition.as_bytes());
-    values.blob(&row.nonce);
-    values.blob(&row.key_id.0);
-    values.text(row.resource.as_str());
-    values.position(row.position);
-    values.maybe_text(row.holder.as_ref().map(Holder::as_str));
-    values.whole(row.ttl.millis().get());
-    values.maybe_whole(row.asked_ttl_ms);
-    values.blob(row.request_id.as_bytes());
-    values.blob(&row.request_key.0);
-    values.time(row.granted_at);
-    values.time(row.expires_at);
-    values.text(row.state.word());
+    run_once(connection, "leases", LEASE_UPDATE, |values| rows::write_lease_change(values, (before, after)))
 }
 
 fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row: &AuditRow) {
@@ -174,6 +150,15 @@ fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    let own = vec![STEP, REACHED, NAMESPACE_INSERT, ERA_INSERT, LEASE_INSERT, LEASE_UPDATE, AUDIT_INSERT];
+    let own = vec![
+        STEP,
+        REACHED,
+        NAMESPACE_INSERT,
+        ERA_INSERT,
+        LEASE_INSERT,
+        LEASE_UPDATE,
+        CONTROL_INSERT,
+        AUDIT_INSERT,
+    ];
     [own, group::texts(), operations::texts()].concat()
 }

@@ -12,16 +12,24 @@ use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::protocol::incarnation::addressed;
 use crate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow, TargetRow};
+use crate::protocol::snapshot::ControlKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::fault::Fault;
-use super::recent::hash_of;
+use super::recent::{Key, hash_of};
 use super::rows::{
-    self, Place, document_columns, lease_columns, namespace_columns, operation_columns, place_columns,
-    resource_columns, target_columns,
+    self, Place, control_columns, document_columns, lease_columns, namespace_columns, operation_columns,
+    place_columns, resource_columns, target_columns,
 };
-use super::values::{each, first};
+use super::values::{Values, each, first};
+
+const CONTROL: &str = concat!(
+    "SELECT ",
+    control_columns!(),
+    " FROM controls AS c WHERE c.bucket = ?1 AND c.resource = ?2 AND c.verb = ?3 AND c.key = ?4"
+);
 
 /// Where the resources of a batch stand.
 pub(super) type Places = BTreeMap<ResourceName, Place>;
@@ -86,6 +94,9 @@ pub(super) fn snapshot(connection: &Connection, wanted: &Wanted) -> Result<(Snap
     for address in &wanted.targets {
         loading.target(address)?;
     }
+    for key in &wanted.controls {
+        loading.control(key)?;
+    }
     Ok((loading.snapshot, loading.places))
 }
 
@@ -103,7 +114,7 @@ impl Loading<'_> {
         let mut resources = Vec::new();
         for (text, bucket, key) in by_acquisition.chain(by_request) {
             if let Some(lease) = lease(self.connection, text, bucket, key)? {
-                resources.push(lease.resource.clone());
+                resources.extend(lease.members().map(|(name, _)| name.clone()));
                 self.snapshot.insert_lease(lease);
             }
         }
@@ -130,8 +141,8 @@ impl Loading<'_> {
     fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
         self.namespace(&resource.namespace())?;
         let Some((row, place, document)) = found_resource(self.connection, resource)? else { return Ok(()) };
-        if let Some(acquisition) = row.lease.filter(|lease| self.snapshot.lease(lease).is_none())
-            && let Some(lease) = lease(self.connection, LEASE, resource.bucket(), acquisition.as_bytes())?
+        if let Some(place) = row.lease.filter(|place| self.snapshot.lease(&place.acquisition).is_none())
+            && let Some(lease) = lease(self.connection, LEASE, place.bucket, place.acquisition.as_bytes())?
         {
             self.snapshot.insert_lease(lease);
         }
@@ -197,10 +208,30 @@ impl Loading<'_> {
                 values.integer(place.id);
                 values.text(target.as_str());
             },
-            rows::target,
+            |columns| rows::target(columns),
         )?;
         if let Some(row) = found {
             self.snapshot.insert_target(address.resource.clone(), row);
+        }
+        Ok(())
+    }
+}
+
+impl Loading<'_> {
+    fn control(&mut self, key: &ControlKey) -> Result<(), Fault> {
+        let (resource, verb, name) = key;
+        let found = first(
+            self.connection,
+            CONTROL,
+            |values| {
+                values.name(resource);
+                values.text(verb.word());
+                values.text(name.as_str());
+            },
+            |columns| rows::control(key.clone(), columns),
+        )?;
+        if let Some(row) = found {
+            self.snapshot.insert_control(row);
         }
         Ok(())
     }
@@ -219,7 +250,7 @@ fn lease(
             values.bucket(bucket);
             values.blob(key);
         },
-        rows::lease,
+        |columns| rows::lease(columns),
     )
 }
 
@@ -250,10 +281,22 @@ pub(super) fn operation(
     if place.newest.is_none() {
         return Ok(None);
     }
-    let hash = hash_of(id);
-    let mut rows: Vec<i64> = place.recent.having(hash).collect();
+    let last = Key { hash: hash_of(id), operation: i64::MAX };
+    operation_before(connection, resource, place, last, id, incarnation)
+}
+
+/// The same, of the rows before that of a key, which has the hash of the id.
+pub(super) fn operation_before(
+    connection: &Connection,
+    resource: &ResourceName,
+    place: &Place,
+    Key { hash, operation }: Key,
+    id: &OperationId,
+    incarnation: Option<Incarnation>,
+) -> Result<Option<(i64, OperationRecord)>, Fault> {
+    let mut rows: Vec<i64> = place.recent.having(hash).filter(|row| *row < operation).collect();
     if place.indexed {
-        let fill = |values: &mut super::values::Values<'_, '_>| {
+        let fill = |values: &mut Values<'_, '_>| {
             values.bucket(resource.bucket());
             values.integer(place.id);
             values.integer(hash);
@@ -285,5 +328,5 @@ pub(super) fn operation(
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, KEYS, OPERATION, TARGET]
+    vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, KEYS, OPERATION, TARGET, CONTROL]
 }

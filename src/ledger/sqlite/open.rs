@@ -11,6 +11,7 @@ use crate::domain::counter::LedgerSeq;
 use crate::domain::seal::{KeyFingerprint, KeyId};
 use crate::domain::time::{Clock, Timestamp};
 
+use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
 use super::super::time::SharedTime;
 use super::checkpoint::Checkpointer;

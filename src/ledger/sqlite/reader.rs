@@ -10,8 +10,9 @@ use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
-use crate::protocol::rows::{LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
 
+use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
 };
@@ -23,7 +24,7 @@ use super::rows::{
     self, NAMESPACE_WIDTH, RESOURCE_WIDTH, document_columns, lease_columns, namespace_columns,
     resource_columns, target_columns,
 };
-use super::values::{each, first};
+use super::values::{Values, each, first};
 
 mod listing;
 mod operations;
@@ -91,6 +92,10 @@ const NAMESPACES: &str = concat!(
     " FROM namespaces AS n WHERE n.bucket = 0 ORDER BY n.namespace"
 );
 
+/// Through the index of those that are held.
+const EXPIRED: &str = "SELECT bucket, acquisition FROM leases WHERE state = 'held' AND expires_ms <= ?1 \
+                       ORDER BY expires_ms LIMIT ?2";
+
 const LEDGER_SEQ: &str = "SELECT ledger_seq FROM ledger WHERE one = 1";
 
 impl SqliteReader {
@@ -115,6 +120,28 @@ impl Reader for SqliteReader {
     fn resource(&self, resource: ResourceName) -> Reading<'_, Option<ResourceRead>> {
         let time = self.time.clone();
         self.ask(move |connection| listing::resource(connection, &resource, &time))
+    }
+
+    fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>> {
+        let time = self.time.clone();
+        self.ask(move |connection| listing::named(connection, &resources, &time))
+    }
+
+    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        let time = self.time.clone();
+        self.ask(move |connection| {
+            let mut found = Vec::new();
+            let fill = |values: &mut Values<'_, '_>| {
+                values.time(time.now());
+                values.whole(u64::from(limit));
+            };
+            each(connection, EXPIRED, fill, |columns| {
+                let bucket = Bucket(columns.whole()?);
+                found.push(LeaseRef { bucket, acquisition: AcquisitionHash::from_bytes(columns.bytes()?) });
+                Ok(())
+            })?;
+            Ok(found)
+        })
     }
 
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {

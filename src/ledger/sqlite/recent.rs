@@ -41,9 +41,12 @@ impl Recent {
         Ok(Self(read.take_while(|key| key.operation != 0).collect()))
     }
 
-    /// What stands in a row. The length is always the same.
+    /// What stands in a row: nothing when they are too many for it. The length is always the same.
     pub(super) fn bytes(&self) -> [u8; ROOM] {
         let mut bytes = [0; ROOM];
+        if self.is_full() {
+            return bytes;
+        }
         let (places, _) = bytes.as_chunks_mut::<WIDTH>();
         for (place, key) in places.iter_mut().zip(&self.0) {
             let (hash, operation) = place.split_at_mut(WIDTH / 2);
@@ -113,6 +116,7 @@ mod tests {
             recent.push(Key { hash: 0, operation });
         }
         assert!(recent.is_full());
+        assert_eq!(Recent::read(&recent.bytes()).unwrap(), Recent::default());
     }
 
     #[test]

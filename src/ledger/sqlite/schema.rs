@@ -1,11 +1,11 @@
 //! The steps of the schema, embedded in the binary, and what of them stands in a file.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Error, TransactionBehavior};
 use sqlx::migrate::{Migration, Migrator};
 
+use super::super::steps::{self, Applied, Foreign, MigrationState};
 use super::lock::{self, FileLock};
 use super::open::OpenError;
 use super::settings::{self, Unfit};
@@ -21,25 +21,13 @@ const NOTES: &str = "CREATE TABLE IF NOT EXISTS _sqlx_migrations (\
                      installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL, \
                      checksum BLOB NOT NULL, execution_time BIGINT NOT NULL)";
 
-/// One step of the schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigrationState {
-    /// Its number.
-    pub version: i64,
-    /// What it does.
-    pub description: String,
-    /// Whether it stands in the database.
-    pub applied: bool,
-}
-
 /// What stands in a file.
 #[derive(Debug, Default)]
 struct Found {
     application_id: i64,
     /// Tables that are not SQLite's own, nor that of the migrations.
     tables: i64,
-    /// Checksum by version.
-    applied: BTreeMap<i64, Vec<u8>>,
+    applied: Applied,
 }
 
 /// The steps that this version knows, and which of them stand in the file. It may be in use; nothing is changed. A
@@ -80,8 +68,8 @@ pub(super) async fn apart<T: Send + 'static>(
 
 fn status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
     match lock::existing(path) {
-        Ok(path) => Ok(states(&inspect(&path)?)),
-        Err(OpenError::Missing { .. }) => Ok(states(&Found::default())),
+        Ok(path) => Ok(steps::states(&MIGRATOR, &inspect(&path)?.applied)),
+        Err(OpenError::Missing { .. }) => Ok(steps::states(&MIGRATOR, &Applied::new())),
         Err(error) => Err(error),
     }
 }
@@ -116,18 +104,7 @@ fn apply(connection: &mut Connection, step: &Migration) -> Result<(), Error> {
 
 /// The newest step that this version knows; all are applied once a file is open.
 pub(super) fn version() -> Option<i64> {
-    MIGRATOR.iter().map(|step| step.version).max()
-}
-
-fn states(found: &Found) -> Vec<MigrationState> {
-    MIGRATOR
-        .iter()
-        .map(|step| MigrationState {
-            version: step.version,
-            description: step.description.to_string(),
-            applied: found.applied.contains_key(&step.version),
-        })
-        .collect()
+    steps::version(&MIGRATOR)
 }
 
 /// Looks into a file without changing it, and refuses what this version must not touch.
@@ -156,7 +133,7 @@ fn look(connection: &Connection) -> Result<Found, Error> {
     let tables = one("SELECT count(*) FROM sqlite_schema \
          WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name <> '_sqlx_migrations'")?;
     let noted = one("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'")?;
-    let mut applied = BTreeMap::new();
+    let mut applied = Applied::new();
     if noted > 0 {
         let mut statement = connection.prepare("SELECT version, checksum FROM _sqlx_migrations")?;
         let mut rows = statement.query(())?;
@@ -172,15 +149,8 @@ fn judge(path: &Path, found: &Found) -> Result<(), OpenError> {
     if found.application_id != APPLICATION_ID && !is_empty {
         return Err(OpenError::NotOurs { path: path.to_owned() });
     }
-    let known = version().unwrap_or_default();
-    for (version, checksum) in &found.applied {
-        match MIGRATOR.iter().find(|step| step.version == *version) {
-            None => return Err(OpenError::Newer { path: path.to_owned(), found: *version, known }),
-            Some(step) if step.checksum.as_ref() != checksum.as_slice() => {
-                return Err(OpenError::Edited { path: path.to_owned(), version: *version });
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
+    steps::judge(&MIGRATOR, &found.applied).map_err(|foreign| match foreign {
+        Foreign::Newer { found, known } => OpenError::Newer { path: path.to_owned(), found, known },
+        Foreign::Edited { version } => OpenError::Edited { path: path.to_owned(), version },
+    })
 }

@@ -4,12 +4,10 @@
 use rusqlite::types::ToSql;
 use rusqlite::{CachedStatement, Connection};
 
-use crate::domain::counter::Sequence;
-use crate::domain::position::Position;
-use crate::domain::resource::{Bucket, ResourceName};
+use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::Mark;
 
+use super::super::cells::WriteCells;
 use super::columns::Columns;
 use super::fault::Fault;
 
@@ -52,9 +50,14 @@ impl<'s, 'c> Values<'s, 'c> {
     pub(super) fn maybe_integer(&mut self, value: Option<i64>) {
         self.add(value);
     }
+}
 
-    /// A number that a column holds: at most 2^63 - 1.
-    pub(super) fn whole(&mut self, value: u64) {
+impl WriteCells for Values<'_, '_> {
+    fn bucket(&mut self, bucket: Bucket) {
+        self.add(i64::from(bucket.0));
+    }
+
+    fn whole(&mut self, value: u64) {
         if let Ok(value) = i64::try_from(value) {
             self.add(value);
         } else {
@@ -63,62 +66,35 @@ impl<'s, 'c> Values<'s, 'c> {
         }
     }
 
-    pub(super) fn maybe_whole(&mut self, value: Option<u64>) {
+    fn maybe_whole(&mut self, value: Option<u64>) {
         match value {
             Some(value) => self.whole(value),
             None => self.add(None::<i64>),
         }
     }
 
-    pub(super) fn text(&mut self, value: &str) {
+    fn text(&mut self, value: &str) {
         self.add(value);
     }
 
-    pub(super) fn maybe_text(&mut self, value: Option<&str>) {
+    fn maybe_text(&mut self, value: Option<&str>) {
         self.add(value);
     }
 
-    pub(super) fn blob(&mut self, value: &[u8]) {
+    fn blob(&mut self, value: &[u8]) {
         self.add(value);
     }
 
-    pub(super) fn maybe_blob(&mut self, value: Option<&[u8]>) {
+    fn maybe_blob(&mut self, value: Option<&[u8]>) {
         self.add(value);
     }
 
-    pub(super) fn bucket(&mut self, bucket: Bucket) {
-        self.add(i64::from(bucket.0));
-    }
-
-    /// Two columns.
-    pub(super) fn name(&mut self, resource: &ResourceName) {
-        self.bucket(resource.bucket());
-        self.text(resource.as_str());
-    }
-
-    pub(super) fn time(&mut self, at: Timestamp) {
+    fn time(&mut self, at: Timestamp) {
         self.add(at.ms());
     }
 
-    pub(super) fn maybe_time(&mut self, at: Option<Timestamp>) {
+    fn maybe_time(&mut self, at: Option<Timestamp>) {
         self.add(at.map(Timestamp::ms));
-    }
-
-    /// Two columns.
-    pub(super) fn position(&mut self, position: Position) {
-        self.maybe_position(Some(position));
-    }
-
-    /// Two columns.
-    pub(super) fn maybe_position(&mut self, position: Option<Position>) {
-        self.maybe_whole(position.map(|position| position.epoch.get()));
-        self.maybe_whole(position.map(|position| position.token.get()));
-    }
-
-    /// Three columns.
-    pub(super) fn maybe_mark(&mut self, mark: Option<Mark>) {
-        self.maybe_position(mark.map(|mark| mark.position));
-        self.maybe_whole(mark.and_then(|mark| mark.sequence).map(Sequence::get));
     }
 }
 

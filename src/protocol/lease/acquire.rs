@@ -6,8 +6,8 @@ use super::super::outcome::{Blocked, Blocker, Place};
 use super::super::queue::{KEPT_AFTER, TURN};
 use super::super::rows::{AuditVerb, Life};
 use super::{
-    Context, Decision, Inconsistent, LeaseState, Member, Millis, Outcome, Refusal, Request, Snapshot, Timestamp,
-    grant, newest_lease, repeat, ttl_of, write_down,
+    Context, Decision, Inconsistent, LeaseState, Member, Millis, Outcome, Refusal, Request, Snapshot,
+    Timestamp, grant, newest_lease, repeat, ttl_of, write_down,
 };
 use crate::domain::lease::WaitOrder;
 use crate::protocol::Change;

@@ -2,9 +2,7 @@
 
 use super::super::change::resource_changed;
 use super::super::command::{Leave, Sweep};
-use super::{
-    Context, Decision, Inconsistent, LeaseState, Outcome, Snapshot, Timestamp, find, write_down,
-};
+use super::{Context, Decision, Inconsistent, LeaseState, Outcome, Snapshot, Timestamp, find, write_down};
 
 /// Writes down the expiry of those leases that have expired. Whoever found them saw an earlier state: each is judged
 /// again here, and once more by the update itself.

@@ -3,8 +3,8 @@
 
 use super::super::command::{Release, Renew};
 use super::{
-    Context, Decision, Found, Inconsistent, LeaseState, Millis, Outcome, Refusal, Snapshot, Timestamp, changed,
-    ended, find, write_down,
+    Context, Decision, Found, Inconsistent, LeaseState, Millis, Outcome, Refusal, Snapshot, Timestamp,
+    changed, ended, find, write_down,
 };
 
 /// Renews a lease that is live, and nobody else's; an ended one is never brought back.
@@ -32,8 +32,7 @@ pub(in super::super) fn renew(
     after.ttl = asked.unwrap_or(found.lease.ttl);
     after.expires_at = held_at_most_until(&found, now.plus(after.ttl.millis()));
     let view = found.view(&after, LeaseState::Held, now)?;
-    let changes =
-        if after == *found.lease { Vec::new() } else { vec![changed(found.lease, after)] };
+    let changes = if after == *found.lease { Vec::new() } else { vec![changed(found.lease, after)] };
     Ok(Decision { outcome: Outcome::Renewed(Box::new(view)), changes })
 }
 

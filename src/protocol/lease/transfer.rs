@@ -3,8 +3,8 @@
 use super::super::command::Transfer;
 use super::super::rows::AuditVerb;
 use super::{
-    Context, Decision, EndCause, Inconsistent, LeaseState, Refusal, Request, Snapshot, Timestamp, ended, find, grant,
-    repeat,
+    Context, Decision, EndCause, Inconsistent, LeaseState, Refusal, Request, Snapshot, Timestamp, ended,
+    find, grant, repeat,
 };
 
 /// Transfers a lease that is live. A repeat of the request id returns the same successor while it lives.

@@ -106,7 +106,13 @@ fn bench(permits: usize) -> Bench {
     let confirmed = Arc::new(AtomicU32::new(0));
     let engine =
         Gated { inner, gate: gate.clone(), fault: fault.clone(), lost: false, confirmed: confirmed.clone() };
-    let setting = Setting { namespaces: namespaces(), keyring: keyring(), identity, render: |_| Vec::new(), render_control: |_| Vec::new() };
+    let setting = Setting {
+        namespaces: namespaces(),
+        keyring: keyring(),
+        identity,
+        render: |_| Vec::new(),
+        render_control: |_| Vec::new(),
+    };
     let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting);
     Bench { ledger, gate, fault, confirmed, committer }
 }

@@ -76,7 +76,8 @@ async fn many_resources_do_not_disturb_each_other(kind: Kind) {
             let name = format!("ordered/{number}");
             let grant = granted(&ledger, acquire(&name, "worker", number + 1)).await;
             for sequence in 1..=10 {
-                let mut draft = Draft::put(&name, &grant.fencing_tokens[0].0, &format!("op-{sequence}"), "body");
+                let mut draft =
+                    Draft::put(&name, &grant.fencing_tokens[0].0, &format!("op-{sequence}"), "body");
                 draft.sequence = Some(sequence);
                 let answer = written(&ledger, &draft).await;
                 assert_eq!(answer.response.commit.get(), sequence);

@@ -61,7 +61,10 @@ async fn an_expiry_that_was_seen_stays_seen_after_a_restart(kind: Kind) {
     let running = Running::start(kind).await;
     let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
     running.clock.advance(30_000);
-    assert_eq!(refused(&running.ledger, renew(&alice)).await, Refusal::LeaseEnded { state: LeaseState::Expired, cancelled: false });
+    assert_eq!(
+        refused(&running.ledger, renew(&alice)).await,
+        Refusal::LeaseEnded { state: LeaseState::Expired, cancelled: false }
+    );
     let running = running.restart().await;
     let (bucket, hash) = (alice.acquisition_id.bucket(), alice.acquisition_id.hash());
     let found = running.ledger.read(move |reader| reader.lease(bucket, hash)).await.unwrap().unwrap();

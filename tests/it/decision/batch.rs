@@ -57,8 +57,11 @@ fn a_batch_over_several_resources_is_one_write() {
         let mut world = World::new(definition);
         let mut drafts = Vec::new();
         for page in ["w/b", "w/a", "w/c"] {
-            let token =
-                if is_gateway(&definition) { world.acquire(page).fencing_tokens[0].0 } else { "3".to_owned() };
+            let token = if is_gateway(&definition) {
+                world.acquire(page).fencing_tokens[0].0
+            } else {
+                "3".to_owned()
+            };
             if definition.issuer == Issuer::Registered {
                 world.advance(page, "3");
             }

@@ -242,7 +242,10 @@ fn a_seal_fits_its_own_resource_only() {
     let mut world = world(Contract::Immediate);
     let mine = world.acquire("w/mine");
     world.acquire("w/yours");
-    assert_eq!(word(&world.write(&put("w/yours/t", "op", mine.fencing_tokens[0].0.clone()))), Code::SealWrong);
+    assert_eq!(
+        word(&world.write(&put("w/yours/t", "op", mine.fencing_tokens[0].0.clone()))),
+        Code::SealWrong
+    );
     assert_eq!(word(&world.advance("w/yours", &mine.fencing_tokens[0].0)), Code::SealWrong);
     assert_eq!(word(&world.write(&put("w/mine/t", "op", mine.fencing_tokens[0].0))), Code::Admitted);
 }

@@ -112,7 +112,8 @@ fn a_put_or_post_above_the_tombstone_begins_a_new_incarnation() {
     for method in [Method::Put, Method::Post] {
         let (mut world, create, _) = deleted(Contract::Immediate);
         let third = world.acquire(RESOURCE);
-        let again = put(PATH, "create-2", third.fencing_tokens[0].0.clone()).method(method).if_none_match("*");
+        let again =
+            put(PATH, "create-2", third.fencing_tokens[0].0.clone()).method(method).if_none_match("*");
         let written = world.written(&again);
         let row = world.row(RESOURCE);
         assert_eq!((written.incarnation.get(), written.response.done), (2, Done::Created));

@@ -132,8 +132,13 @@ impl House {
         let script = Arc::new(Script::default());
         let engine = ScriptedEngine::new(engine, script.clone());
         let reader: Arc<dyn Reader> = Arc::new(ScriptedReader::new(reader, script.clone()));
-        let setting =
-            Setting { namespaces: plan.namespaces, keyring: keyring(), identity, render: render_receipt, render_control };
+        let setting = Setting {
+            namespaces: plan.namespaces,
+            keyring: keyring(),
+            identity,
+            render: render_receipt,
+            render_control,
+        };
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
         let router = router(Door {

@@ -21,7 +21,7 @@ async fn furnished(place: &Place) -> (SqliteEngine, Snapshot) {
     running.put(&put("free/a", "one", "7", 1)).await;
     let acquire = Acquire {
         resources: vec![name("owned/a")],
-            wait: None,
+        wait: None,
         holder: None,
         ttl_ms: None,
         request_id: Uuid::nil(),

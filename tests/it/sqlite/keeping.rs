@@ -15,7 +15,7 @@ use super::place::{Hands, Place, Running, content, delete, name, put, together};
 fn acquire(resource: &str, request: u128) -> Command {
     Command::Acquire(Acquire {
         resources: vec![name(resource)],
-            wait: None,
+        wait: None,
         holder: None,
         ttl_ms: Some(5_000),
         request_id: Uuid::from_u128(request),

@@ -123,17 +123,7 @@ async fn check(client: &Client, acknowledged: Vec<(String, Acknowledged)>) {
             "{name}: {commits} of {}",
             answers.len()
         );
-        let mut found = BTreeMap::new();
-        let mut path = format!("/v1/operations?resource={name}&limit=100");
-        loop {
-            let page = client.get(&path).await.expect(200);
-            for item in page["items"].as_array().unwrap() {
-                let id = item["operation_id"].as_str().unwrap().to_owned();
-                assert!(found.insert(id, item.clone()).is_none(), "{name}: an operation stands twice");
-            }
-            let Some(cursor) = page["next_cursor"].as_str() else { break };
-            path = format!("/v1/operations?resource={name}&limit=100&cursor={cursor}");
-        }
+        let found = client.operations(&name).await;
         for (operation, receipt) in answers {
             let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
             let item = found

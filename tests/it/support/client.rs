@@ -1,5 +1,7 @@
 //! A caller: it sends what a test says and keeps everything that comes back.
 
+use std::collections::BTreeMap;
+
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -107,6 +109,22 @@ impl Client {
 
     pub(crate) async fn release(&self, lease: &Owned) -> Answer {
         self.delete(&format!("/v1/leases/{}", lease.id)).await
+    }
+
+    /// Every operation of a resource, by its id, page by page. None may stand there twice.
+    pub(crate) async fn operations(&self, name: &str) -> BTreeMap<String, Value> {
+        let mut found = BTreeMap::new();
+        let mut path = format!("/v1/operations?resource={name}&limit=100");
+        loop {
+            let page = self.get(&path).await.expect(200);
+            for item in page["items"].as_array().unwrap() {
+                let id = item["operation_id"].as_str().unwrap().to_owned();
+                assert!(found.insert(id, item.clone()).is_none(), "{name}: an operation stands twice");
+            }
+            let Some(cursor) = page["next_cursor"].as_str() else { break };
+            path = format!("/v1/operations?resource={name}&limit=100&cursor={cursor}");
+        }
+        found
     }
 }
 

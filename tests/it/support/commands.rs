@@ -25,7 +25,7 @@ pub(crate) fn address(name: &str, scope: u16) -> Address {
 pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
     Command::Acquire(Acquire {
         resources: vec![resource(name)],
-            wait: None,
+        wait: None,
         holder: Some(fencegate::domain::lease::Holder::parse(holder).unwrap()),
         ttl_ms: None,
         request_id: Uuid::from_u128(request),

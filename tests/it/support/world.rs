@@ -231,7 +231,7 @@ pub(crate) fn acquire(resource: &str, request: u128) -> Command {
 pub(crate) fn acquire_by(resource: &str, request: u128, holder: &str, ttl_ms: Option<u64>) -> Command {
     Command::Acquire(Acquire {
         resources: vec![name(resource)],
-            wait: None,
+        wait: None,
         holder: (!holder.is_empty()).then(|| Holder::parse(holder).unwrap()),
         ttl_ms,
         request_id: Uuid::from_u128(request),

@@ -7,11 +7,13 @@ use crate::domain::resource::{MAX_NAME_BYTES, ResourceName};
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::rows::{Life, TargetRow};
 
+use super::super::super::cells::ReadCells;
+use super::super::super::range::Range;
 use super::super::super::read::{ResourceFilter, ResourceRead};
+use super::super::super::rows::{self, lease_columns, namespace_columns, resource_columns, target_columns};
 use super::super::connect::{Live, Shared};
 use super::super::fault::Fault;
 use super::super::fields::Fields;
-use super::super::rows::{self, lease_columns, namespace_columns, resource_columns, target_columns};
 use super::{PostgresReader, bucket_of, clock, joined_namespace};
 
 /// The page is chosen first; what belongs to it is looked up for its rows alone. A resource has one row for each of its
@@ -31,7 +33,7 @@ macro_rules! resources {
              AND n.namespace = split_part(r.resource, '/', 1) LIMIT 1) AS n ON true \
              LEFT JOIN LATERAL (SELECT ROW(",
             lease_columns!(),
-            ") AS row FROM leases AS l WHERE l.bucket = r.bucket AND l.acquisition = r.lease LIMIT 1) AS l ON true \
+            ") AS row FROM leases AS l WHERE l.bucket = coalesce(r.lease_bucket, r.bucket) AND l.acquisition = r.lease LIMIT 1) AS l ON true \
              LEFT JOIN LATERAL (SELECT t.target, ROW(",
             target_columns!(),
             ") AS row FROM targets AS t WHERE t.bucket = r.bucket AND t.resource = r.resource \
@@ -67,6 +69,40 @@ pub(super) async fn resource(
         .fetch_all(&mut live.connection)
         .await?;
     Ok(collect(shared, &rows)?.pop())
+}
+
+/// Several resources by name, without their targets. `$1` the buckets, `$2` the names.
+const NAMED: &str = concat!(
+    "SELECT ROW(r.resource, ",
+    resource_columns!(),
+    "), n.row, l.row, NULL, ",
+    clock!(),
+    ", r.resource FROM unnest($1::smallint[], $2::text[]) AS k (bucket, name) CROSS JOIN LATERAL (\
+     SELECT * FROM resources AS r WHERE r.bucket = k.bucket AND r.resource = k.name COLLATE \"C\" LIMIT 1) AS r \
+     LEFT JOIN LATERAL (SELECT ROW(",
+    namespace_columns!(),
+    ") AS row FROM namespaces AS n WHERE n.bucket = r.bucket \
+     AND n.namespace = split_part(r.resource, '/', 1) LIMIT 1) AS n ON true \
+     LEFT JOIN LATERAL (SELECT ROW(",
+    lease_columns!(),
+    ") AS row FROM leases AS l WHERE l.bucket = coalesce(r.lease_bucket, r.bucket) \
+     AND l.acquisition = r.lease LIMIT 1) AS l ON true"
+);
+
+pub(super) async fn named(
+    live: &mut Live,
+    shared: &Shared,
+    names: &[ResourceName],
+) -> Result<Vec<ResourceRead>, Fault> {
+    let buckets: Vec<i16> = names.iter().map(bucket_of).collect();
+    let texts: Vec<&str> = names.iter().map(ResourceName::as_str).collect();
+    let rows = sqlx::query(NAMED)
+        .bind(buckets)
+        .bind(texts)
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    rows.iter().map(|row| whole(shared, row)).collect()
 }
 
 pub(super) async fn resources(
@@ -135,61 +171,7 @@ fn above_every_name() -> String {
     char::MAX.to_string().repeat(MAX_NAME_BYTES)
 }
 
-/// Which names a filter lets through, compared byte by byte: at or after `from`, and before `before`.
-#[derive(Debug, PartialEq, Eq)]
-struct Range {
-    from: String,
-    before: Option<String>,
-}
-
-impl Range {
-    fn of(filter: &ResourceFilter) -> Self {
-        let namespace = filter.namespace.as_ref().map(|namespace| format!("{namespace}/"));
-        // No name holds a control character, so this is above `after` and not above any name that is.
-        let after = filter.after.as_ref().map(|after| format!("{after}\u{1}"));
-        let prefixes = [namespace.as_deref(), filter.prefix.as_deref()];
-        let starts = prefixes.into_iter().chain([after.as_deref()]).flatten();
-        Self {
-            from: starts.max().unwrap_or_default().to_owned(),
-            before: prefixes.into_iter().flatten().filter_map(successor).min(),
-        }
-    }
-}
-
-/// The first text after all those that begin with this one: its last character that can grow is one greater, and what
-/// stood behind that is gone. None when there is no such text. The order of UTF-8 bytes is that of the characters.
-fn successor(prefix: &str) -> Option<String> {
-    let mut text = prefix.to_owned();
-    while let Some(last) = text.pop() {
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            text.push(next);
-            return Some(text);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
-pub(super) fn texts() -> [&'static str; 4] {
-    [RESOURCE, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_where_no_name_begins_with_it_any_more() {
-        assert_eq!(successor("jobs/"), Some("jobs0".to_owned()));
-        assert_eq!(successor("a%"), Some("a&".to_owned()));
-        assert_eq!(successor("a\u{D7FF}"), Some("a\u{E000}".to_owned()));
-        assert_eq!(successor("a\u{10FFFF}"), Some("b".to_owned()));
-        assert_eq!(successor("\u{10FFFF}\u{10FFFF}"), None);
-        assert_eq!(successor(""), None);
-        for prefix in ["z", "é", "a\u{7F}", "日本"] {
-            let end = successor(prefix).unwrap();
-            let inside = format!("{prefix}\u{10FFFF}\u{10FFFF}");
-            assert!(prefix < end.as_str() && inside.as_str() < end.as_str(), "{prefix:?}");
-        }
-    }
+pub(super) fn texts() -> [&'static str; 5] {
+    [RESOURCE, NAMED, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE]
 }

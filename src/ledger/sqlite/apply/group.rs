@@ -6,29 +6,29 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use crate::domain::document::ContentType;
-use crate::domain::operation::OperationId;
 use crate::domain::resource::{ResourceName, Target};
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
 use crate::protocol::rows::{ResourceRow, TargetRow};
 
+use super::super::super::cells::WriteCells;
 use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::fault::Fault;
 use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
-use super::super::rows::Place;
+use super::super::rows::{self, Place};
 use super::super::values::{Values, run, run_once};
 use super::operations::{self, Numbered};
 
 const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
      issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
      applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, changed_ms, \
-     newest_operation, indexed, recent, bucket, resource, \
+     lease_bucket, queue, reason, newest_operation, indexed, recent, bucket, resource, \
      doc_incarnation, doc_commit, doc_type, doc_size, doc_digest, doc_body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
+     ?21, ?22, ?23, \
+     ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)";
 
-/// Values 1 to 20 are the new row, 27 to 39 what the decision saw. The last lines are the fence itself: even for a row
+/// Values 1 to 23 are the new row, 30 to 42 what the decision saw. The last lines are the fence itself: even for a row
 /// that is as the decision saw it, no register goes back.
 macro_rules! resource_update {
     ($columns:literal, $condition:literal) => {
@@ -37,12 +37,12 @@ macro_rules! resource_update {
              issued_token = ?6, floor_epoch = ?7, floor_token = ?8, revoked_epoch = ?9, revoked_token = ?10, \
              applied_epoch = ?11, applied_token = ?12, applied_sequence = ?13, commit_no = ?14, pruned_epoch = ?15, \
              pruned_token = ?16, pruned_sequence = ?17, lease = ?18, last_operation = ?19, changed_ms = ?20, \
-             newest_operation = ?21, indexed = ?22, recent = ?23",
+             lease_bucket = ?21, queue = ?22, reason = ?23, newest_operation = ?24, indexed = ?25, recent = ?26",
             $columns,
-            " WHERE id = ?24 AND bucket = ?25 AND resource = ?26 AND incarnation = ?27 AND life = ?28 \
-             AND issued_epoch = ?29 AND issued_token = ?30 AND floor_epoch = ?31 AND floor_token = ?32 \
-             AND revoked_epoch IS ?33 AND revoked_token IS ?34 AND applied_epoch IS ?35 AND applied_token IS ?36 \
-             AND applied_sequence IS ?37 AND commit_no = ?38 AND lease IS ?39 \
+            " WHERE id = ?27 AND bucket = ?28 AND resource = ?29 AND incarnation = ?30 AND life = ?31 \
+             AND issued_epoch = ?32 AND issued_token = ?33 AND floor_epoch = ?34 AND floor_token = ?35 \
+             AND revoked_epoch IS ?36 AND revoked_token IS ?37 AND applied_epoch IS ?38 AND applied_token IS ?39 \
+             AND applied_sequence IS ?40 AND commit_no = ?41 AND lease IS ?42 \
              AND (floor_epoch, floor_token) <= (?7, ?8) AND (issued_epoch, issued_token) <= (?5, ?6) \
              AND commit_no <= ?14 AND incarnation <= ?1",
             $condition
@@ -55,8 +55,8 @@ const RESOURCE_UPDATE: &str = resource_update!("", "");
 
 /// Content is replaced only by that of a later commit; without content, only the columns are emptied.
 const RESOURCE_AND_DOCUMENT_UPDATE: &str = resource_update!(
-    ", doc_incarnation = ?40, doc_commit = ?41, doc_type = ?42, doc_size = ?43, doc_digest = ?44, doc_body = ?45",
-    " AND (?41 IS NULL OR doc_commit IS NULL OR doc_commit < ?41)"
+    ", doc_incarnation = ?43, doc_commit = ?44, doc_type = ?45, doc_size = ?46, doc_digest = ?47, doc_body = ?48",
+    " AND (?44 IS NULL OR doc_commit IS NULL OR doc_commit < ?44)"
 );
 
 const BODY_STORE: &str = "INSERT INTO bodies (bucket, resource_id, body) VALUES (?1, ?2, ?3) \
@@ -97,7 +97,8 @@ pub(super) fn groups(
     let mut id = operations;
     for record in &changes.operations {
         id = id.saturating_add(1);
-        group_of(&mut groups, &record.resource)?.operations.push(Numbered { id, record });
+        let key = Key { hash: hash_of(&record.operation_id), operation: id };
+        group_of(&mut groups, &record.resource)?.operations.push(Numbered { key, record });
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -132,17 +133,15 @@ impl Group<'_> {
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
-        let earlier = place.clone();
+        let newest_before = place.newest;
         for one in &self.operations {
-            place.newest = Some(one.id);
-            place.recent.push(Key { hash: hash_of(&one.record.operation_id), operation: one.id });
+            place.newest = Some(one.key.operation);
+            place.recent.push(one.key);
         }
-        let moved = place.recent.is_full().then(|| std::mem::take(&mut place.recent));
-        place.indexed |= moved.is_some();
         self.write_row(connection, &mut place)?;
-        operations::write(connection, resource, Place { id: place.id, ..earlier }, &self.operations)?;
-        if let Some(moved) = moved {
-            operations::index(connection, resource, place.id, moved)?;
+        operations::write(connection, resource, &place, newest_before, &self.operations)?;
+        if place.recent.is_full() {
+            operations::index(connection, resource, place.id, std::mem::take(&mut place.recent))?;
         }
         self.write_targets(connection, resource, &place)
     }
@@ -184,7 +183,7 @@ impl Group<'_> {
             row_values(values, after, place);
             values.integer(place.id);
             values.name(&after.resource);
-            seen_values(values, before);
+            rows::write_seen(values, before);
             if !keeps_document {
                 document_values(values, self.stored());
             }
@@ -235,7 +234,7 @@ impl Group<'_> {
                     run_once(connection, "targets", TARGET_STORE, |values| {
                         key(values);
                         values.text(target.as_str());
-                        content_values(values, row);
+                        rows::write_content(values, row);
                         values.blob(body);
                     })?;
                 }
@@ -249,35 +248,13 @@ fn stands_beside(body: &Bytes) -> bool {
     body.len() <= SQLITE_BODY_BESIDE_BYTES
 }
 
-/// The registers and the way to the operations: 23 values.
+/// The registers and the way to the operations: 26 values. Keys that are too many for the row are in the index when the
+/// batch is committed.
 fn row_values(values: &mut Values<'_, '_>, row: &ResourceRow, place: &Place) {
-    values.whole(row.incarnation.get());
-    values.position(row.born);
-    values.text(row.life.word());
-    values.position(row.issued);
-    values.position(row.floor);
-    values.maybe_position(row.revoked_through);
-    values.maybe_mark(row.applied);
-    values.whole(row.commit_no.get());
-    values.maybe_mark(row.pruned_through);
-    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
-    values.maybe_text(row.last_operation.as_ref().map(OperationId::as_str));
-    values.time(row.changed_at);
+    rows::write_resource(values, row);
     values.maybe_integer(place.newest);
-    values.integer(i64::from(place.indexed));
+    values.integer(i64::from(place.indexed || place.recent.is_full()));
     values.blob(&place.recent.bytes());
-}
-
-/// The registers that the decision was made on: 13 values.
-fn seen_values(values: &mut Values<'_, '_>, row: &ResourceRow) {
-    values.whole(row.incarnation.get());
-    values.text(row.life.word());
-    values.position(row.issued);
-    values.position(row.floor);
-    values.maybe_position(row.revoked_through);
-    values.maybe_mark(row.applied);
-    values.whole(row.commit_no.get());
-    values.maybe_blob(row.lease.as_ref().map(|lease| lease.as_bytes().as_slice()));
 }
 
 /// A whole-path document: 6 values. Bytes that stand apart are NULL here.
@@ -288,17 +265,8 @@ fn document_values(values: &mut Values<'_, '_>, stored: Option<(&TargetRow, &Byt
         }
         return;
     };
-    content_values(values, row);
+    rows::write_content(values, row);
     values.maybe_blob(Some(body.as_ref()).filter(|_| stands_beside(body)));
-}
-
-/// What is told of content: 5 values.
-fn content_values(values: &mut Values<'_, '_>, row: &TargetRow) {
-    values.whole(row.tag.incarnation.get());
-    values.whole(row.tag.commit.get());
-    values.maybe_text(row.content_type.as_ref().map(ContentType::as_str));
-    values.whole(row.size);
-    values.blob(row.digest.as_bytes());
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 
 use rusqlite::Connection;
 
-use crate::domain::counter::Sequence;
 use crate::domain::resource::ResourceName;
-use crate::protocol::rows::{OperationRecord, SavedResponse};
+use crate::protocol::rows::OperationRecord;
 
+use super::super::super::cells::WriteCells;
 use super::super::fault::Fault;
 use super::super::load;
-use super::super::recent::{Key, Recent, hash_of};
-use super::super::rows::{Place, target_text};
-use super::super::values::{Values, run_once};
+use super::super::recent::{Key, Recent};
+use super::super::rows::{self, Place};
+use super::super::values::run_once;
 
 const OPERATION_INSERT: &str = "INSERT INTO operations (id, bucket, resource_id, previous, incarnation, operation_id, \
      target, method, fingerprint, position_epoch, position_token, sequence, acquisition, state, attempt, created_ms, \
@@ -21,35 +21,36 @@ const OPERATION_INSERT: &str = "INSERT INTO operations (id, bucket, resource_id,
 const KEY_INSERT: &str =
     "INSERT INTO operation_keys (bucket, resource_id, hash, operation) VALUES (?1, ?2, ?3, ?4)";
 
-/// A new operation with the id of its row.
+/// A new operation with the key of its row.
 #[derive(Clone, Copy)]
 pub(super) struct Numbered<'a> {
-    pub(super) id: i64,
+    pub(super) key: Key,
     pub(super) record: &'a OperationRecord,
 }
 
-/// Writes new operations of one resource behind those that `place` leads to. One that is recorded already is refused:
-/// the keys are not unique by themselves, so this is where an operation is kept from standing there twice.
+/// Writes new operations of one resource, whose keys stand in its `place`, behind the row that was the newest. One that
+/// is recorded already is refused: the keys are not unique by themselves, so this is where an operation is kept from
+/// standing there twice.
 pub(super) fn write(
     connection: &Connection,
     resource: &ResourceName,
-    mut place: Place,
+    place: &Place,
+    mut newest: Option<i64>,
     operations: &[Numbered<'_>],
 ) -> Result<(), Fault> {
-    for Numbered { id, record } in operations {
-        let named = Some(record.incarnation);
-        if load::operation(connection, resource, &place, &record.operation_id, named)?.is_some() {
+    for Numbered { key, record } in operations {
+        let (id, named) = (&record.operation_id, Some(record.incarnation));
+        if load::operation_before(connection, resource, place, *key, id, named)?.is_some() {
             return Err(Fault::Disagreed { table: "operations", wanted: 1, found: 0 });
         }
         run_once(connection, "operations", OPERATION_INSERT, |values| {
-            values.integer(*id);
+            values.integer(key.operation);
             values.bucket(resource.bucket());
             values.integer(place.id);
-            values.maybe_integer(place.newest);
-            operation_values(values, record);
+            values.maybe_integer(newest);
+            rows::write_operation(values, record);
         })?;
-        place.newest = Some(*id);
-        place.recent.push(Key { hash: hash_of(&record.operation_id), operation: *id });
+        newest = Some(key.operation);
     }
     Ok(())
 }
@@ -70,32 +71,6 @@ pub(super) fn index(
         })?;
     }
     Ok(())
-}
-
-fn operation_values(values: &mut Values<'_, '_>, record: &OperationRecord) {
-    values.whole(record.incarnation.get());
-    values.text(record.operation_id.as_str());
-    values.text(target_text(record.target.as_ref()));
-    values.text(record.method.word());
-    values.blob(record.fingerprint.as_bytes());
-    values.position(record.position);
-    values.maybe_whole(record.sequence.map(Sequence::get));
-    values.maybe_blob(record.acquisition.as_ref().map(|tag| tag.0.as_slice()));
-    values.text(record.state.word());
-    values.whole(u64::from(record.attempt));
-    values.time(record.created_at);
-    values.maybe_time(record.decided_at);
-    response_values(values, record.response.as_ref());
-}
-
-/// Five values.
-fn response_values(values: &mut Values<'_, '_>, response: Option<&SavedResponse>) {
-    let etag = response.and_then(|response| response.etag);
-    values.maybe_text(response.map(|response| response.done.word()));
-    values.maybe_whole(response.map(|response| response.commit.get()));
-    values.maybe_whole(etag.map(|tag| tag.incarnation.get()));
-    values.maybe_whole(etag.map(|tag| tag.commit.get()));
-    values.maybe_blob(response.map(|response| response.body.as_ref()));
 }
 
 #[cfg(test)]

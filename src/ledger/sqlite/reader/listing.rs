@@ -6,6 +6,8 @@ use crate::domain::resource::ResourceName;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::rows::Life;
 
+use super::super::super::cells::{ReadCells, WriteCells};
+use super::super::super::range::Range;
 use super::super::super::read::{ResourceFilter, ResourceRead};
 use super::super::super::time::SharedTime;
 use super::super::columns::Columns;
@@ -30,7 +32,7 @@ macro_rules! resources {
             " FROM resources AS r \
              LEFT JOIN namespaces AS n ON n.bucket = r.bucket \
              AND n.namespace = substr(r.resource, 1, instr(r.resource, '/') - 1) \
-             LEFT JOIN leases AS l ON l.bucket = r.bucket AND l.acquisition = r.lease WHERE ",
+             LEFT JOIN leases AS l ON l.bucket = coalesce(r.lease_bucket, r.bucket) AND l.acquisition = r.lease WHERE ",
             $condition
         )
     };
@@ -60,6 +62,21 @@ pub(super) fn resource(
     let Some((mut read, id)) = found else { return Ok(None) };
     add_targets(connection, &mut read, id)?;
     Ok(Some(read))
+}
+
+/// Several resources by name, without their targets, from one view.
+pub(super) fn named(
+    connection: &Connection,
+    names: &[ResourceName],
+    time: &SharedTime,
+) -> Result<Vec<ResourceRead>, Fault> {
+    let view = connection.unchecked_transaction().map_err(Fault::from)?;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        let read = first(&view, RESOURCE, |values| values.name(name), |columns| whole(columns, time))?;
+        found.extend(read.map(|(read, _)| read));
+    }
+    Ok(found)
 }
 
 pub(super) fn resources(
@@ -142,61 +159,7 @@ fn add_targets(connection: &Connection, read: &mut ResourceRead, id: i64) -> Res
     )
 }
 
-/// Which names a filter lets through, compared byte by byte: at or after `from`, and before `before`.
-#[derive(Debug, PartialEq, Eq)]
-struct Range {
-    from: String,
-    before: Option<String>,
-}
-
-impl Range {
-    fn of(filter: &ResourceFilter) -> Self {
-        let namespace = filter.namespace.as_ref().map(|namespace| format!("{namespace}/"));
-        // No name holds a control character, so this is above `after` and not above any name that is.
-        let after = filter.after.as_ref().map(|after| format!("{after}\u{1}"));
-        let prefixes = [namespace.as_deref(), filter.prefix.as_deref()];
-        let starts = prefixes.into_iter().chain([after.as_deref()]).flatten();
-        Self {
-            from: starts.max().unwrap_or_default().to_owned(),
-            before: prefixes.into_iter().flatten().filter_map(successor).min(),
-        }
-    }
-}
-
-/// The first text after all those that begin with this one: its last character that can grow is one greater, and what
-/// stood behind that is gone. None when there is no such text. The order of UTF-8 bytes is that of the characters.
-fn successor(prefix: &str) -> Option<String> {
-    let mut text = prefix.to_owned();
-    while let Some(last) = text.pop() {
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            text.push(next);
-            return Some(text);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     vec![RESOURCE, PAGE, PAGE_ACTIVE, PAGE_NOT_ACTIVE, TARGETS]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_where_no_name_begins_with_it_any_more() {
-        assert_eq!(successor("jobs/"), Some("jobs0".to_owned()));
-        assert_eq!(successor("a%"), Some("a&".to_owned()));
-        assert_eq!(successor("a\u{D7FF}"), Some("a\u{E000}".to_owned()));
-        assert_eq!(successor("a\u{10FFFF}"), Some("b".to_owned()));
-        assert_eq!(successor("\u{10FFFF}\u{10FFFF}"), None);
-        assert_eq!(successor(""), None);
-        for prefix in ["z", "é", "a\u{7F}", "日本"] {
-            let end = successor(prefix).unwrap();
-            let inside = format!("{prefix}\u{10FFFF}\u{10FFFF}");
-            assert!(prefix < end.as_str() && inside.as_str() < end.as_str(), "{prefix:?}");
-        }
-    }
 }

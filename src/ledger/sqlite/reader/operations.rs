@@ -11,6 +11,7 @@ use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 use crate::protocol::rows::OperationRecord;
 
+use super::super::super::cells::{ReadCells, WriteCells};
 use super::super::super::read::{OperationFilter, OperationPlace};
 use super::super::columns::Columns;
 use super::super::fault::Fault;
@@ -87,7 +88,7 @@ fn start_of(
             link_values(values, resource, place);
             values.time(after.created_at);
         },
-        |columns: &mut Columns<'_>| Columns::maybe_integer(columns),
+        |columns: &mut Columns<'_>| columns.maybe_integer(),
     )?;
     Ok(newest.flatten())
 }

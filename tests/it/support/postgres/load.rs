@@ -163,17 +163,7 @@ async fn insist(
 async fn check(client: &Client, name: &str, receipts: &Receipts) {
     let resource = client.get(&format!("/v1/resources/{name}")).await.expect(200);
     assert_eq!(resource["commit"], receipts.len().to_string(), "{name}: a write was lost or doubled");
-    let mut found = BTreeMap::new();
-    let mut path = format!("/v1/operations?resource={name}&limit=100");
-    loop {
-        let page = client.get(&path).await.expect(200);
-        for item in page["items"].as_array().unwrap() {
-            let id = item["operation_id"].as_str().unwrap().to_owned();
-            assert!(found.insert(id, item.clone()).is_none(), "{name}: an operation stands twice");
-        }
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        path = format!("/v1/operations?resource={name}&limit=100&cursor={cursor}");
-    }
+    let found = client.operations(name).await;
     for (operation, receipt) in receipts {
         let item = found.get(operation).unwrap_or_else(|| panic!("{name}: {operation} is lost"));
         let stands = (&item["state"], &item["commit"], &item["position"]);

@@ -1,0 +1,102 @@
+//! Lists that stand in one column: the queue of a resource, and the further resources of a lease. They are read and
+//! written as a whole, with the row that they belong to.
+
+use crate::domain::counter::{Epoch, Token};
+use crate::domain::position::Position;
+use crate::domain::resource::ResourceName;
+use crate::domain::time::Timestamp;
+use crate::protocol::queue::{Queue, Ticket};
+use crate::protocol::rows::LeaseMember;
+
+/// Bytes of one ticket: its number, its key, and its end.
+const TICKET_BYTES: usize = 32;
+
+/// Why a column cannot be read.
+const UNREADABLE: &str = "a list that this version cannot read";
+
+/// A queue; none where nobody waits.
+pub(super) fn queue_bytes(queue: &Queue) -> Option<Vec<u8>> {
+    if queue.tickets().is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(queue.tickets().len().saturating_mul(TICKET_BYTES));
+    for ticket in queue.tickets() {
+        bytes.extend_from_slice(&ticket.number.to_be_bytes());
+        bytes.extend_from_slice(&ticket.key);
+        bytes.extend_from_slice(&ticket.until.ms().to_be_bytes());
+    }
+    Some(bytes)
+}
+
+/// A queue as a column holds it.
+pub(super) fn queue(bytes: Option<&[u8]>) -> Result<Queue, &'static str> {
+    let (tickets, rest) = bytes.unwrap_or_default().as_chunks::<TICKET_BYTES>();
+    if !rest.is_empty() {
+        return Err(UNREADABLE);
+    }
+    tickets.iter().map(ticket).collect::<Option<Vec<Ticket>>>().map(Queue::of).ok_or(UNREADABLE)
+}
+
+fn ticket(bytes: &[u8; TICKET_BYTES]) -> Option<Ticket> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    let (key, rest) = rest.split_first_chunk::<16>()?;
+    let until = rest.first_chunk::<8>()?;
+    Some(Ticket {
+        number: u64::from_be_bytes(*number),
+        key: *key,
+        until: Timestamp::from_ms(i64::from_be_bytes(*until)),
+    })
+}
+
+/// Further resources, one in each line: position, space, name. No name has a line break.
+pub(super) fn members_text(members: &[LeaseMember]) -> Option<String> {
+    if members.is_empty() {
+        return None;
+    }
+    let lines = members.iter().map(|member| format!("{} {}", member.position, member.resource));
+    Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Further resources as a column holds them.
+pub(super) fn members(text: Option<&str>) -> Result<Vec<LeaseMember>, &'static str> {
+    text.map_or_else(
+        || Ok(Vec::new()),
+        |text| text.split('\n').map(member).collect::<Option<_>>().ok_or(UNREADABLE),
+    )
+}
+
+fn member(line: &str) -> Option<LeaseMember> {
+    let (position, name) = line.split_once(' ')?;
+    let (epoch, token) = position.split_once('.')?;
+    let position = Position::new(Epoch::parse(epoch).ok()?, Token::parse(token).ok()?);
+    Some(LeaseMember { resource: ResourceName::parse(name).ok()?, position })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::Millis;
+    use crate::protocol::rows::RequestKey;
+
+    #[test]
+    fn a_queue_comes_back_as_it_was() {
+        let (mut one, now) = (Queue::default(), Timestamp::from_ms(5));
+        assert_eq!(queue_bytes(&one), None);
+        one.join(&RequestKey([7; 32]), now.plus(Millis::new(10)), now);
+        one.join(&RequestKey([9; 32]), now.plus(Millis::new(20)), now);
+        let bytes = queue_bytes(&one).unwrap();
+        assert_eq!(bytes.len(), 64);
+        assert_eq!(queue(Some(&bytes)), Ok(one));
+        assert_eq!(queue(Some(&bytes[1..])), Err(UNREADABLE));
+    }
+
+    #[test]
+    fn members_come_back_as_they_were() {
+        let text = "0.9223372036854775807 a/b c\n3.1 s/x";
+        let found = members(Some(text)).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(members_text(&found).as_deref(), Some(text));
+        assert_eq!(members(Some("0.1")), Err(UNREADABLE));
+        assert_eq!(members(None), Ok(Vec::new()));
+    }
+}

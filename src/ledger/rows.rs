@@ -1,0 +1,345 @@
+//! The rows that every database keeps, column by column: each list of columns stands beside the functions that read and
+//! write it, so that the three cannot drift apart. `r`, `n`, `l`, `t` and `o` are the tables' names in every statement.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::document::{BodyDigest, ContentType};
+use crate::domain::lease::{AcquisitionHash, AcquisitionTag, EndCause, Holder, LeaseState, Ttl};
+use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
+use crate::domain::policy::Definition;
+use crate::domain::precondition::EntityTag;
+use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
+use crate::domain::seal::KeyId;
+use crate::protocol::control::ControlRecord;
+use crate::protocol::queue::Queue;
+use crate::protocol::rows::{
+    Done, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RequestKey, ResourceRow, SavedResponse,
+    TargetRow,
+};
+use crate::protocol::snapshot::ControlKey;
+
+use super::cells::{ReadCells, WriteCells};
+use super::packed;
+
+/// Columns of a namespace, without its name.
+macro_rules! namespace_columns {
+    () => {
+        "n.epoch, n.base_epoch, n.base_token, n.base_incarnation, n.definition, n.version"
+    };
+}
+
+pub(super) fn namespace<'r, C: ReadCells<'r>>(
+    namespace: Namespace,
+    cells: &mut C,
+) -> Result<NamespaceRow, C::Fault> {
+    Ok(NamespaceRow {
+        namespace,
+        epoch: cells.counter(Epoch::new)?,
+        base: cells.position()?,
+        base_incarnation: cells.counter(Incarnation::new)?,
+        definition: cells.parsed(str::parse::<Definition>)?,
+        version: cells.whole()?,
+    })
+}
+
+/// The name, and the columns above.
+pub(super) fn write_namespace(cells: &mut impl WriteCells, row: &NamespaceRow) {
+    cells.text(row.namespace.as_str());
+    cells.whole(row.epoch.get());
+    cells.position(row.base);
+    cells.whole(row.base_incarnation.get());
+    cells.text(&row.definition.to_string());
+    cells.whole(u64::from(row.version));
+}
+
+/// Columns of a resource, without its name.
+macro_rules! resource_columns {
+    () => {
+        "r.incarnation, r.born_epoch, r.born_token, r.life, r.issued_epoch, r.issued_token, r.floor_epoch, \
+         r.floor_token, r.revoked_epoch, r.revoked_token, r.applied_epoch, r.applied_token, r.applied_sequence, \
+         r.commit_no, r.pruned_epoch, r.pruned_token, r.pruned_sequence, r.lease, r.last_operation, r.changed_ms, \
+         r.lease_bucket, r.queue, r.reason"
+    };
+}
+
+pub(super) fn resource<'r, C: ReadCells<'r>>(
+    resource: ResourceName,
+    cells: &mut C,
+) -> Result<ResourceRow, C::Fault> {
+    let own = resource.bucket();
+    let mut row = ResourceRow {
+        resource,
+        incarnation: cells.counter(Incarnation::new)?,
+        born: cells.position()?,
+        life: cells.word(Life::from_word)?,
+        issued: cells.position()?,
+        floor: cells.position()?,
+        revoked_through: cells.maybe_position()?,
+        applied: cells.maybe_mark()?,
+        commit_no: cells.counter(CommitNo::new)?,
+        pruned_through: cells.maybe_mark()?,
+        lease: cells
+            .maybe_bytes()?
+            .map(|hash| LeaseRef { bucket: own, acquisition: AcquisitionHash::from_bytes(hash) }),
+        last_operation: cells.maybe_parsed(OperationId::parse)?,
+        changed_at: cells.time()?,
+        queue: Queue::default(),
+        reason: None,
+    };
+    let bucket: Option<u8> = cells.maybe_whole()?;
+    if let (Some(lease), Some(bucket)) = (&mut row.lease, bucket) {
+        lease.bucket = Bucket(bucket);
+    }
+    row.queue = packed::queue(cells.maybe_blob()?).map_err(|reason| cells.unreadable(reason))?;
+    row.reason = cells.maybe_text()?.map(str::to_owned);
+    Ok(row)
+}
+
+/// The columns above: 23 values. The bucket of the lease is only told where it is not the resource's own.
+pub(super) fn write_resource(cells: &mut impl WriteCells, row: &ResourceRow) {
+    cells.whole(row.incarnation.get());
+    cells.position(row.born);
+    cells.text(row.life.word());
+    cells.position(row.issued);
+    cells.position(row.floor);
+    cells.maybe_position(row.revoked_through);
+    cells.maybe_mark(row.applied);
+    cells.whole(row.commit_no.get());
+    cells.maybe_mark(row.pruned_through);
+    cells.maybe_blob(row.lease.as_ref().map(|lease| lease.acquisition.as_bytes().as_slice()));
+    cells.maybe_text(row.last_operation.as_ref().map(OperationId::as_str));
+    cells.time(row.changed_at);
+    let elsewhere = row.lease.map(|lease| lease.bucket).filter(|bucket| *bucket != row.resource.bucket());
+    cells.maybe_whole(elsewhere.map(|bucket| u64::from(bucket.0)));
+    cells.maybe_blob(packed::queue_bytes(&row.queue).as_deref());
+    cells.maybe_text(row.reason.as_deref());
+}
+
+/// The registers that the decision was made on, for the predicate that repeats the fence: 13 values.
+pub(super) fn write_seen(cells: &mut impl WriteCells, row: &ResourceRow) {
+    cells.whole(row.incarnation.get());
+    cells.text(row.life.word());
+    cells.position(row.issued);
+    cells.position(row.floor);
+    cells.maybe_position(row.revoked_through);
+    cells.maybe_mark(row.applied);
+    cells.whole(row.commit_no.get());
+    cells.maybe_blob(row.lease.as_ref().map(|lease| lease.acquisition.as_bytes().as_slice()));
+}
+
+/// Columns of a lease.
+macro_rules! lease_columns {
+    () => {
+        "l.acquisition, l.nonce, l.key_id, l.resource, l.position_epoch, l.position_token, l.holder, l.ttl_ms, \
+         l.asked_ttl_ms, l.request_id, l.request_key, l.granted_ms, l.expires_ms, l.state, l.others, l.ended_ms, l.cause"
+    };
+}
+
+pub(super) fn lease<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<LeaseRow, C::Fault> {
+    Ok(LeaseRow {
+        acquisition: AcquisitionHash::from_bytes(cells.bytes()?),
+        nonce: cells.bytes()?,
+        key_id: KeyId(cells.bytes()?),
+        resource: cells.parsed(ResourceName::parse)?,
+        position: cells.position()?,
+        holder: cells.maybe_parsed(Holder::parse)?,
+        ttl: Ttl::from_ms(cells.whole()?),
+        asked_ttl_ms: cells.maybe_whole()?,
+        request_id: Uuid::from_bytes(cells.bytes()?),
+        request_key: RequestKey(cells.bytes()?),
+        granted_at: cells.time()?,
+        expires_at: cells.time()?,
+        state: cells.word(LeaseState::from_word)?,
+        others: packed::members(cells.maybe_text()?).map_err(|reason| cells.unreadable(reason))?,
+        ended_at: cells.maybe_time()?,
+        cause: cells.maybe_word(EndCause::from_word)?,
+    })
+}
+
+/// The bucket, and the columns above.
+pub(super) fn write_lease(cells: &mut impl WriteCells, row: &LeaseRow) {
+    cells.bucket(row.resource.bucket());
+    cells.blob(row.acquisition.as_bytes());
+    cells.blob(&row.nonce);
+    cells.blob(&row.key_id.0);
+    cells.text(row.resource.as_str());
+    cells.position(row.position);
+    cells.maybe_text(row.holder.as_ref().map(Holder::as_str));
+    cells.whole(row.ttl.millis().get());
+    cells.maybe_whole(row.asked_ttl_ms);
+    cells.blob(row.request_id.as_bytes());
+    cells.blob(&row.request_key.0);
+    cells.time(row.granted_at);
+    cells.time(row.expires_at);
+    cells.text(row.state.word());
+    cells.maybe_text(packed::members_text(&row.others).as_deref());
+    cells.maybe_time(row.ended_at);
+    cells.maybe_text(row.cause.map(EndCause::word));
+}
+
+/// The key of a lease, what a renewal or an end changes, and what the decision saw of that: 9 values.
+pub(super) fn write_lease_change(cells: &mut impl WriteCells, (before, after): (&LeaseRow, &LeaseRow)) {
+    cells.bucket(after.resource.bucket());
+    cells.blob(after.acquisition.as_bytes());
+    cells.whole(after.ttl.millis().get());
+    cells.time(after.expires_at);
+    cells.text(after.state.word());
+    cells.maybe_time(after.ended_at);
+    cells.maybe_text(after.cause.map(EndCause::word));
+    cells.time(before.expires_at);
+    cells.text(before.state.word());
+}
+
+/// Columns of a target, without its bytes.
+macro_rules! target_columns {
+    () => {
+        "t.target, t.incarnation, t.commit_no, t.content_type, t.size, t.digest"
+    };
+}
+
+pub(super) fn target<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<TargetRow, C::Fault> {
+    let target = target_name(cells)?;
+    content(target, cells)
+}
+
+/// What is told of content: the columns above, without the name.
+pub(super) fn content<'r, C: ReadCells<'r>>(
+    target: Option<Target>,
+    cells: &mut C,
+) -> Result<TargetRow, C::Fault> {
+    Ok(TargetRow {
+        target,
+        tag: EntityTag {
+            incarnation: cells.counter(Incarnation::new)?,
+            commit: cells.counter(CommitNo::new)?,
+        },
+        content_type: cells.maybe_parsed(ContentType::parse)?,
+        size: cells.whole()?,
+        digest: BodyDigest::from_bytes(cells.bytes()?),
+    })
+}
+
+/// The same: 5 values.
+pub(super) fn write_content(cells: &mut impl WriteCells, row: &TargetRow) {
+    cells.whole(row.tag.incarnation.get());
+    cells.whole(row.tag.commit.get());
+    cells.maybe_text(row.content_type.as_ref().map(ContentType::as_str));
+    cells.whole(row.size);
+    cells.blob(row.digest.as_bytes());
+}
+
+/// Columns of an operation, without its resource. The answer stands last, as in the table.
+macro_rules! operation_columns {
+    () => {
+        "o.incarnation, o.operation_id, o.target, o.method, o.fingerprint, o.position_epoch, o.position_token, \
+         o.sequence, o.acquisition, o.state, o.attempt, o.created_ms, o.decided_ms, o.done, o.commit_no, \
+         o.etag_incarnation, o.etag_commit, o.response"
+    };
+}
+
+pub(super) fn operation<'r, C: ReadCells<'r>>(
+    resource: ResourceName,
+    cells: &mut C,
+) -> Result<OperationRecord, C::Fault> {
+    Ok(OperationRecord {
+        resource,
+        incarnation: cells.counter(Incarnation::new)?,
+        operation_id: cells.parsed(OperationId::parse)?,
+        target: target_name(cells)?,
+        method: cells.word(Method::from_word)?,
+        fingerprint: Fingerprint::from_bytes(cells.bytes()?),
+        position: cells.position()?,
+        sequence: cells.maybe_counter(Sequence::new)?,
+        acquisition: cells.maybe_bytes()?.map(AcquisitionTag),
+        state: cells.word(OperationState::from_word)?,
+        attempt: cells.whole()?,
+        created_at: cells.time()?,
+        decided_at: cells.maybe_time()?,
+        response: response(cells)?,
+    })
+}
+
+fn response<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Option<SavedResponse>, C::Fault> {
+    let done = cells.maybe_word(Done::from_word)?;
+    let commit = cells.maybe_counter(CommitNo::new)?;
+    let incarnation = cells.maybe_counter(Incarnation::new)?;
+    let tag_commit = cells.maybe_counter(CommitNo::new)?;
+    let body = cells.maybe_blob()?;
+    let etag = incarnation.zip(tag_commit).map(|(incarnation, commit)| EntityTag { incarnation, commit });
+    match (done, commit, body) {
+        (Some(done), Some(commit), Some(body)) => {
+            Ok(Some(SavedResponse { done, commit, etag, body: Bytes::copy_from_slice(body) }))
+        }
+        (None, None, None) => Ok(None),
+        (_, _, _) => Err(cells.unreadable("half an answer of an operation")),
+    }
+}
+
+/// The columns above: 18 values.
+pub(super) fn write_operation(cells: &mut impl WriteCells, record: &OperationRecord) {
+    cells.whole(record.incarnation.get());
+    cells.text(record.operation_id.as_str());
+    cells.text(target_text(record.target.as_ref()));
+    cells.text(record.method.word());
+    cells.blob(record.fingerprint.as_bytes());
+    cells.position(record.position);
+    cells.maybe_whole(record.sequence.map(Sequence::get));
+    cells.maybe_blob(record.acquisition.as_ref().map(|tag| tag.0.as_slice()));
+    cells.text(record.state.word());
+    cells.whole(u64::from(record.attempt));
+    cells.time(record.created_at);
+    cells.maybe_time(record.decided_at);
+    let response = record.response.as_ref();
+    let etag = response.and_then(|response| response.etag);
+    cells.maybe_text(response.map(|response| response.done.word()));
+    cells.maybe_whole(response.map(|response| response.commit.get()));
+    cells.maybe_whole(etag.map(|tag| tag.incarnation.get()));
+    cells.maybe_whole(etag.map(|tag| tag.commit.get()));
+    cells.maybe_blob(response.map(|response| response.body.as_ref()));
+}
+
+/// Columns of a control call's record, without its key.
+macro_rules! control_columns {
+    () => {
+        "c.fingerprint, c.body, c.at_ms"
+    };
+}
+
+pub(super) fn control<'r, C: ReadCells<'r>>(
+    (resource, verb, key): ControlKey,
+    cells: &mut C,
+) -> Result<ControlRecord, C::Fault> {
+    Ok(ControlRecord {
+        resource,
+        verb,
+        key,
+        fingerprint: Fingerprint::from_bytes(cells.bytes()?),
+        body: Bytes::copy_from_slice(cells.maybe_blob()?.unwrap_or_default()),
+        at: cells.time()?,
+    })
+}
+
+/// The key, and the columns above: 7 values.
+pub(super) fn write_control(cells: &mut impl WriteCells, record: &ControlRecord) {
+    cells.name(&record.resource);
+    cells.text(record.verb.word());
+    cells.text(record.key.as_str());
+    cells.blob(record.fingerprint.as_bytes());
+    cells.blob(&record.body);
+    cells.time(record.at);
+}
+
+fn target_name<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Option<Target>, C::Fault> {
+    cells.parsed(|name| if name.is_empty() { Ok(None) } else { Target::parse(name).map(Some) })
+}
+
+/// What stands in a `target` column: '' for the resource itself.
+pub(super) fn target_text(target: Option<&Target>) -> &str {
+    target.map_or("", Target::as_str)
+}
+
+pub(super) use {
+    control_columns, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns,
+};

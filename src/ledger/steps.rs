@@ -1,0 +1,60 @@
+//! The steps of a schema that are embedded in the binary, and which of them stand in a database.
+
+use std::collections::BTreeMap;
+
+use sqlx::migrate::Migrator;
+
+/// One step of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationState {
+    /// Its number.
+    pub version: i64,
+    /// What it does.
+    pub description: String,
+    /// Whether it stands in the database.
+    pub applied: bool,
+}
+
+/// The steps that stand in a database: checksum by version.
+pub(super) type Applied = BTreeMap<i64, Vec<u8>>;
+
+/// Why this version must not touch a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// A newer version has applied it.
+    Newer { found: i64, known: i64 },
+    /// It is not what it was when it was applied.
+    Edited { version: i64 },
+}
+
+/// The newest step that this version knows.
+pub(super) fn version(migrator: &Migrator) -> Option<i64> {
+    migrator.iter().map(|step| step.version).max()
+}
+
+/// The steps that this version knows, and which of them are applied.
+pub(super) fn states(migrator: &Migrator, applied: &Applied) -> Vec<MigrationState> {
+    migrator
+        .iter()
+        .map(|step| MigrationState {
+            version: step.version,
+            description: step.description.to_string(),
+            applied: applied.contains_key(&step.version),
+        })
+        .collect()
+}
+
+/// Refuses steps that this version does not know as they are.
+pub(super) fn judge(migrator: &Migrator, applied: &Applied) -> Result<(), Foreign> {
+    let known = version(migrator).unwrap_or_default();
+    for (version, checksum) in applied {
+        match migrator.iter().find(|step| step.version == *version) {
+            None => return Err(Foreign::Newer { found: *version, known }),
+            Some(step) if step.checksum.as_ref() != checksum.as_slice() => {
+                return Err(Foreign::Edited { version: *version });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
