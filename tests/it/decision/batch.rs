@@ -58,7 +58,7 @@ fn a_batch_over_several_resources_is_one_write() {
         let mut drafts = Vec::new();
         for page in ["w/b", "w/a", "w/c"] {
             let token = if is_gateway(&definition) {
-                world.acquire(page).fencing_tokens[0].0
+                world.acquire(page).fencing_tokens[0].0.clone()
             } else {
                 "3".to_owned()
             };
@@ -151,7 +151,7 @@ fn a_lease_that_ran_out_is_written_down_once_per_batch() {
     // that stands, and the whole batch of the committer fails as inconsistent. Must hold: one change.
     let definition = Definition { contract: Contract::LeaseBound, scope: 1, ..Definition::default() };
     let mut world = World::new(definition);
-    let token = world.acquire(RESOURCE).fencing_tokens[0].0;
+    let token = world.acquire(RESOURCE).fencing_tokens[0].0.clone();
     world.wait_ms(20_000);
     let drafts = [put("w/page/a", "op-a", token.clone()), put("w/page/b", "op-b", token)];
     assert_eq!(words(&world.batch(&drafts)), [Code::LeaseNotLive, Code::LeaseNotLive]);

@@ -61,8 +61,8 @@ fn leases_of_an_older_epoch_are_superseded_and_tokens_go_on() {
         assert_eq!(ended(&world.release(&old.acquisition_id)), LeaseState::Superseded);
         let new = world.acquire(RESOURCE);
         assert_eq!(new.view.lease.position, at(1, 2), "nobody waits for a lease of the old epoch");
-        assert_eq!(word(&world.write(&put(PATH, "late", old.fencing_tokens[0].0))), Code::StaleToken);
-        assert_eq!(word(&world.write(&put(PATH, "new", new.fencing_tokens[0].0))), Code::Admitted);
+        assert_eq!(word(&world.write(&put(PATH, "late", old.fencing_tokens[0].0.clone()))), Code::StaleToken);
+        assert_eq!(word(&world.write(&put(PATH, "new", new.fencing_tokens[0].0.clone()))), Code::Admitted);
         assert_eq!(world.row(RESOURCE).issued, at(1, 2));
     }
 }
@@ -88,7 +88,7 @@ fn a_first_lease_in_a_later_epoch_counts_from_one() {
     world.set_epoch(4);
     let grant = world.acquire(RESOURCE);
     assert_eq!(grant.view.lease.position, at(4, 1));
-    assert!(matches!(world.write(&put(PATH, "first", grant.fencing_tokens[0].0)), Outcome::Written(_)));
+    assert!(matches!(world.write(&put(PATH, "first", grant.fencing_tokens[0].0.clone())), Outcome::Written(_)));
 }
 
 #[test]
@@ -110,10 +110,10 @@ fn the_floor_of_a_later_epoch_is_its_start() {
     // until something is admitted, then that.
     let mut world = world(Contract::Observed, Issuer::Gateway);
     let old = world.acquire(RESOURCE);
-    let first = put(PATH, "first", old.fencing_tokens[0].0);
+    let first = put(PATH, "first", old.fencing_tokens[0].0.clone());
     world.written(&first);
     world.set_epoch(1);
     assert_eq!(world.written(&first).floor.to_string(), "1.0");
     let new = world.acquire(RESOURCE);
-    assert_eq!(world.written(&put(PATH, "second", new.fencing_tokens[0].0)).floor, at(1, 2));
+    assert_eq!(world.written(&put(PATH, "second", new.fencing_tokens[0].0.clone())).floor, at(1, 2));
 }

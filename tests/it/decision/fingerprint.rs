@@ -72,7 +72,7 @@ fn one_operation_id_on_two_targets_is_two_payloads() {
     // Broken: a fingerprint without the target answers the second file with the receipt of the first, and the second
     // file is never written. Must hold: 422, and nothing changes.
     let mut world = World::new(Definition { scope: 1, ..Definition::default() });
-    let token = world.acquire(RESOURCE).fencing_tokens[0].0;
+    let token = world.acquire(RESOURCE).fencing_tokens[0].0.clone();
     world.written(&put("w/page/a", "op", token.clone()));
     assert_eq!(word(&world.write(&put("w/page/b", "op", token))), Code::OperationMismatch);
     assert_eq!(world.target("w/page/b"), None);
@@ -83,7 +83,7 @@ fn one_operation_id_on_two_resources_is_two_operations() {
     // Broken: workers that number their operations alike block each other. Must hold: the key holds the resource.
     let mut world = World::new(Definition { scope: 1, ..Definition::default() });
     for page in ["w/a", "w/b"] {
-        let token = world.acquire(page).fencing_tokens[0].0;
+        let token = world.acquire(page).fencing_tokens[0].0.clone();
         assert!(!world.written(&put(page, "publish", token)).replayed);
     }
 }

@@ -5,6 +5,7 @@ use fencegate::domain::lease::LeaseState;
 use fencegate::domain::policy::{Contract, Definition, Issuer};
 use fencegate::domain::position::Position;
 use fencegate::domain::seal::{Keyring, SealVerdict};
+use fencegate::protocol::outcome::Blocked;
 use fencegate::protocol::{Command, Inconsistent, Outcome, Refusal, decide};
 
 use super::scene::{PATH, RESOURCE, definitions, is_gateway};
@@ -28,8 +29,9 @@ fn a_second_acquire_waits_for_the_first_ones_end() {
         assert_eq!((first.view.lease.position, first.view.remaining.get()), (token(1), TTL_MS));
         world.wait_ms(TTL_MS - 1);
         match world.tell(&acquire(RESOURCE, 2)) {
-            Outcome::Refused(Refusal::LeaseHeld { remaining, position }) => {
-                assert_eq!((remaining.get(), position), (1, token(1)));
+            Outcome::Refused(Refusal::LeaseBlocked(blockers)) => {
+                let held = Blocked::Held { position: token(1) };
+                assert_eq!((blockers[0].free_in.get(), blockers[0].why), (1, held));
             }
             other => panic!("{other:?}"),
         }
@@ -49,12 +51,12 @@ fn the_counter_survives_release_expiry_deletion_and_silence() {
         match expected {
             1 => assert_eq!(ended(&world.release(&grant.acquisition_id)), LeaseState::Released),
             2 => world.wait_ms(TTL_MS),
-            _ => assert_eq!(word(&world.write(&put(PATH, "op", grant.fencing_tokens[0].0))), Code::Admitted),
+            _ => assert_eq!(word(&world.write(&put(PATH, "op", grant.fencing_tokens[0].0.clone()))), Code::Admitted),
         }
     }
     world.wait_ms(TTL_MS);
     let fourth = world.acquire(RESOURCE);
-    world.written(&crate::support::draft::delete(RESOURCE, "end", fourth.fencing_tokens[0].0));
+    world.written(&crate::support::draft::delete(RESOURCE, "end", fourth.fencing_tokens[0].0.clone()));
     assert_eq!(world.acquire(RESOURCE).view.lease.position, token(5));
 }
 
@@ -71,7 +73,7 @@ fn acquiring_raises_the_floor_where_the_contract_says_so() {
         world.wait_ms(TTL_MS);
         world.acquire(RESOURCE);
         assert_eq!(world.row(RESOURCE).applied, None);
-        let late = world.write(&put(PATH, "late", alice.fencing_tokens[0].0));
+        let late = world.write(&put(PATH, "late", alice.fencing_tokens[0].0.clone()));
         assert_eq!(word(&late), if raises { Code::StaleToken } else { Code::Admitted }, "{contract:?}");
     }
 }
@@ -95,7 +97,7 @@ fn an_expired_owner_may_write_until_somebody_comes_unless_the_lease_binds() {
         let grant = other.acquire(RESOURCE);
         other.release(&grant.acquisition_id);
         assert_eq!(
-            word(&other.write(&put(PATH, "op", grant.fencing_tokens[0].0))),
+            word(&other.write(&put(PATH, "op", grant.fencing_tokens[0].0.clone()))),
             refused,
             "{contract:?}, released"
         );
@@ -114,10 +116,10 @@ fn a_repeat_of_the_request_is_the_same_acquisition() {
     let before = world.snapshot.clone();
     let again = granted(world.tell(&acquire(RESOURCE, 1)));
     assert!(again.repeated && !first.repeated);
-    assert_eq!((&again.acquisition_id, &again.fencing_token), (&first.acquisition_id, &first.fencing_token));
+    assert_eq!((&again.acquisition_id, &again.fencing_tokens), (&first.acquisition_id, &first.fencing_tokens));
     assert_eq!(again.view.remaining.get(), 1);
     assert_eq!(world.snapshot, before);
-    assert_eq!(word(&world.write(&put(PATH, "op", again.fencing_tokens[0].0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put(PATH, "op", again.fencing_tokens[0].0.clone()))), Code::Admitted);
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn a_repeat_after_a_key_rotation_finds_the_same_acquisition() {
     world.set_keyring(Keyring::parse(&both).unwrap());
     let again = granted(world.tell(&acquire(RESOURCE, 1)));
     assert_eq!(again.acquisition_id, first.acquisition_id);
-    assert_ne!(again.fencing_token, first.fencing_token);
+    assert_ne!(again.fencing_tokens, first.fencing_tokens);
     let page = name(RESOURCE);
     assert_eq!(
         world.claim(&page, &again.fencing_tokens[0].0).seal,
@@ -247,5 +249,5 @@ fn a_seal_fits_its_own_resource_only() {
         Code::SealWrong
     );
     assert_eq!(word(&world.advance("w/yours", &mine.fencing_tokens[0].0)), Code::SealWrong);
-    assert_eq!(word(&world.write(&put("w/mine/t", "op", mine.fencing_tokens[0].0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put("w/mine/t", "op", mine.fencing_tokens[0].0.clone()))), Code::Admitted);
 }

@@ -85,7 +85,7 @@ fn expiry_is_sticky_even_if_time_seems_to_go_back() {
     world.wait_ms(TTL_MS);
     assert_eq!(word(&world.write(&put(PATH, "op", alice.fencing_tokens[0].0.clone()))), Code::LeaseNotLive);
     world.now = then;
-    assert_eq!(word(&world.write(&put(PATH, "op", alice.fencing_tokens[0].0))), Code::LeaseNotLive);
+    assert_eq!(word(&world.write(&put(PATH, "op", alice.fencing_tokens[0].0.clone()))), Code::LeaseNotLive);
     assert_eq!(ended(&world.renew(&alice.acquisition_id)), LeaseState::Expired);
     assert_eq!(ended(&world.tell(&acquire(RESOURCE, 1))), LeaseState::Expired);
 }
@@ -96,7 +96,7 @@ fn a_release_frees_the_resource_at_once_and_leaves_the_fence() {
     // Must hold: the next acquire is granted at once; floor, issued and mark stay.
     let mut world = world(Contract::Immediate);
     let alice = world.acquire(RESOURCE);
-    world.written(&put(PATH, "op", alice.fencing_tokens[0].0));
+    world.written(&put(PATH, "op", alice.fencing_tokens[0].0.clone()));
     let before = world.row(RESOURCE).clone();
     let released = view(world.release(&alice.acquisition_id));
     assert_eq!((released.state, released.remaining.get()), (LeaseState::Released, 0));
@@ -153,7 +153,7 @@ fn a_late_release_takes_nothing_from_the_successor() {
     let bob = world.acquire(RESOURCE);
     assert_eq!(ended(&world.release(&alice.acquisition_id)), LeaseState::Superseded);
     assert_eq!(word(&world.tell(&acquire(RESOURCE, 9))), Code::LeaseHeld);
-    assert_eq!(word(&world.write(&put(PATH, "op", bob.fencing_tokens[0].0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put(PATH, "op", bob.fencing_tokens[0].0.clone()))), Code::Admitted);
 }
 
 #[test]

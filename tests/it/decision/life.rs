@@ -21,11 +21,11 @@ fn base_of(contract: Contract) -> Definition {
 fn deleted(contract: Contract) -> (World, Draft, Draft) {
     let mut world = World::new(base_of(contract));
     let first = world.acquire(RESOURCE);
-    let create = put(PATH, "create", first.fencing_tokens[0].0);
+    let create = put(PATH, "create", first.fencing_tokens[0].0.clone());
     world.written(&create);
     world.release(&first.acquisition_id);
     let second = world.acquire(RESOURCE);
-    let end = delete(RESOURCE, "end", second.fencing_tokens[0].0);
+    let end = delete(RESOURCE, "end", second.fencing_tokens[0].0.clone());
     world.written(&end);
     (world, create, end)
 }
@@ -74,14 +74,14 @@ fn a_delete_under_an_expired_lease_leaves_it_expired() {
     for seen_before in [false, true] {
         let mut world = World::new(base_of(Contract::Immediate));
         let grant = world.acquire(RESOURCE);
-        world.written(&put(PATH, "create", grant.fencing_tokens[0].0));
+        world.written(&put(PATH, "create", grant.fencing_tokens[0].0.clone()));
         world.wait_ms(20_000);
         let late = world.acquire(RESOURCE);
         world.wait_ms(20_000);
         if seen_before {
             assert_eq!(ended(&world.renew(&late.acquisition_id)), LeaseState::Expired);
         }
-        world.written(&delete(RESOURCE, "end", late.fencing_tokens[0].0));
+        world.written(&delete(RESOURCE, "end", late.fencing_tokens[0].0.clone()));
         assert_eq!(ended(&world.renew(&late.acquisition_id)), LeaseState::Expired);
         assert_eq!(world.lease(&late.acquisition_id).state, LeaseState::Expired, "and it is written down");
         world.acquire(RESOURCE);
@@ -94,14 +94,14 @@ fn a_superseded_owner_that_deletes_does_not_end_the_newer_lease() {
     // Broken: under `observed` the older owner may still delete; it must not take the newer owner's lease along.
     let mut world = World::new(base_of(Contract::Observed));
     let alice = world.acquire(RESOURCE);
-    world.written(&put(PATH, "create", alice.fencing_tokens[0].0));
+    world.written(&put(PATH, "create", alice.fencing_tokens[0].0.clone()));
     world.wait_ms(20_000);
     let bob = world.acquire(RESOURCE);
     world.wait_ms(20_000);
     let carol = world.acquire(RESOURCE);
-    world.written(&delete(RESOURCE, "end", bob.fencing_tokens[0].0));
+    world.written(&delete(RESOURCE, "end", bob.fencing_tokens[0].0.clone()));
     assert!(matches!(world.renew(&carol.acquisition_id), Outcome::Renewed(_)));
-    let created = world.written(&put(PATH, "create-2", carol.fencing_tokens[0].0));
+    let created = world.written(&put(PATH, "create-2", carol.fencing_tokens[0].0.clone()));
     assert_eq!(created.incarnation.get(), 2);
 }
 
@@ -129,7 +129,7 @@ fn a_put_or_post_above_the_tombstone_begins_a_new_incarnation() {
         // And this owner may use the same name: it is another incarnation's.
         world.release(&third.acquisition_id);
         let fourth = world.acquire(RESOURCE);
-        let fresh = world.written(&create.under(fourth.fencing_tokens[0].0));
+        let fresh = world.written(&create.under(fourth.fencing_tokens[0].0.clone()));
         assert!(!fresh.replayed && fresh.incarnation.get() == 2);
     }
 }
@@ -139,7 +139,7 @@ fn only_content_above_the_tombstone_without_a_named_incarnation_creates_again() 
     // Broken: an update, a removal or a revoked position brings a deleted page back. Must hold: each is 410 `deleted`.
     let (mut world, _, end) = deleted(Contract::Immediate);
     let old = end.token;
-    let new = world.acquire(RESOURCE).fencing_tokens[0].0;
+    let new = world.acquire(RESOURCE).fencing_tokens[0].0.clone();
     let refused = [
         put(PATH, "a", old),
         put(PATH, "b", new.clone()).incarnation(1),
@@ -165,7 +165,7 @@ fn nothing_of_the_old_incarnation_is_admitted_into_the_new_one() {
     // earlier position is stale, and the incarnation that it names is gone.
     let (mut world, create, end) = deleted(Contract::Observed);
     let third = world.acquire(RESOURCE);
-    world.written(&put(PATH, "create-2", third.fencing_tokens[0].0));
+    world.written(&put(PATH, "create-2", third.fencing_tokens[0].0.clone()));
     for old in [create.token, end.token] {
         assert_eq!(word(&world.write(&put(PATH, "late", old.clone()))), Code::StaleToken);
         assert_eq!(word(&world.write(&put(PATH, "late", old).incarnation(1))), Code::IncarnationGone);
@@ -179,7 +179,7 @@ fn a_removal_of_what_never_existed_changes_nothing() {
     for definition in definitions() {
         let mut world = World::new(definition);
         let (position, sequence) = if is_gateway(&definition) {
-            (world.acquire(RESOURCE).fencing_tokens[0].0, Some(1))
+            (world.acquire(RESOURCE).fencing_tokens[0].0.clone(), Some(1))
         } else {
             ("1".to_owned(), Some(1))
         };
@@ -202,10 +202,10 @@ fn a_target_is_removed_alone() {
     // removal counts as a commit and answers without a validator.
     let mut scene = Scene::new(definitions()[0]);
     scene.world.written(&scene.draft);
-    let end = delete(PATH, "end", scene.world.acquire("w/other").fencing_tokens[0].0);
+    let end = delete(PATH, "end", scene.world.acquire("w/other").fencing_tokens[0].0.clone());
     assert_eq!(word(&scene.world.write(&end)), Code::SealWrong);
     scene.world.wait_ms(20_000);
-    let next = scene.world.acquire(RESOURCE).fencing_tokens[0].0;
+    let next = scene.world.acquire(RESOURCE).fencing_tokens[0].0.clone();
     let removed = scene.world.written(&delete(PATH, "end", next));
     assert_eq!((removed.response.done, removed.response.etag), (Done::Removed, None));
     assert_eq!(scene.row().life, Life::Active);
@@ -231,7 +231,7 @@ fn a_folded_tombstone_still_fences_its_own_position() {
     let next = world.acquire(RESOURCE);
     assert_eq!((next.view.lease.position, next.view.incarnation.get()), (token(6), 2));
     assert_eq!(word(&world.write(&late)), Code::StaleToken);
-    assert_eq!(world.written(&put(PATH, "create", next.fencing_tokens[0].0)).incarnation.get(), 2);
+    assert_eq!(world.written(&put(PATH, "create", next.fencing_tokens[0].0.clone())).incarnation.get(), 2);
 }
 
 #[test]

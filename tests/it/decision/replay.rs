@@ -24,11 +24,11 @@ fn a_superseded_owner_learns_its_lost_answer() {
     for contract in [Contract::Observed, Contract::Immediate, Contract::LeaseBound] {
         let mut world = world(contract);
         let alice = world.acquire(RESOURCE);
-        let publish = put(PATH, "publish", alice.fencing_tokens[0].0);
+        let publish = put(PATH, "publish", alice.fencing_tokens[0].0.clone());
         let first = world.written(&publish);
         world.wait_ms(20_000);
         let bob = world.acquire(RESOURCE);
-        world.written(&put(PATH, "publish-2", bob.fencing_tokens[0].0));
+        world.written(&put(PATH, "publish-2", bob.fencing_tokens[0].0.clone()));
         let again = world.written(&publish);
         assert!(again.replayed && !first.replayed);
         assert_eq!((again.response.clone(), again.position), (first.response, token(1)));
@@ -42,7 +42,7 @@ fn a_replacement_finds_the_work_done_and_the_floor_stays() {
     // the floor and spends the replacement's generation. Must hold: a replay, no commit, no raised register.
     let mut world = world(Contract::Observed);
     let alice = world.acquire(RESOURCE);
-    let publish = put(PATH, "publish", alice.fencing_tokens[0].0);
+    let publish = put(PATH, "publish", alice.fencing_tokens[0].0.clone());
     world.written(&publish);
     world.wait_ms(20_000);
     let bob = world.acquire(RESOURCE);
@@ -51,7 +51,7 @@ fn a_replacement_finds_the_work_done_and_the_floor_stays() {
     assert!(found.replayed && found.position == token(1));
     assert_eq!(*world.row(RESOURCE), before);
     assert_eq!(before.floor, token(1));
-    assert_eq!(word(&world.write(&put(PATH, "correct", bob.fencing_tokens[0].0))), Code::Admitted);
+    assert_eq!(word(&world.write(&put(PATH, "correct", bob.fencing_tokens[0].0.clone()))), Code::Admitted);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_replay_needs_no_valid_seal() {
     assert!(world.written(&publish).replayed);
     assert!(world.written(&publish.clone().under("1")).replayed);
     assert!(world.written(&publish.under("0.999.nonsense")).replayed);
-    assert_eq!(word(&world.write(&put(PATH, "other", grant.fencing_tokens[0].0))), Code::SealWrong);
+    assert_eq!(word(&world.write(&put(PATH, "other", grant.fencing_tokens[0].0.clone()))), Code::SealWrong);
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn a_refused_operation_is_not_bound_to_its_id() {
     let alice = world.acquire(RESOURCE);
     world.wait_ms(20_000);
     let bob = world.acquire(RESOURCE);
-    let publish = put(PATH, "publish", alice.fencing_tokens[0].0);
+    let publish = put(PATH, "publish", alice.fencing_tokens[0].0.clone());
     assert_eq!(word(&world.write(&publish)), Code::StaleToken);
     assert_eq!(world.snapshot.operations().count(), 0);
-    let other = publish.body("other").under(bob.fencing_tokens[0].0);
+    let other = publish.body("other").under(bob.fencing_tokens[0].0.clone());
     assert!(!world.written(&other).replayed);
 }
 
@@ -92,7 +92,7 @@ fn another_payload_under_one_id_is_refused_in_every_generation() {
     world.written(&put(PATH, "publish", alice.fencing_tokens[0].0.clone()));
     world.wait_ms(20_000);
     let bob = world.acquire(RESOURCE);
-    for token in [alice.fencing_tokens[0].0, bob.fencing_tokens[0].0, "7".to_owned()] {
+    for token in [alice.fencing_tokens[0].0.clone(), bob.fencing_tokens[0].0.clone(), "7".to_owned()] {
         assert_eq!(word(&world.write(&put(PATH, "publish", token).body("other"))), Code::OperationMismatch);
     }
 }
@@ -109,7 +109,7 @@ fn a_request_addresses_the_incarnation_in_which_its_position_falls() {
             let written = world.written(&draft(grant.fencing_tokens[0].0.clone()));
             world.release(&grant.acquisition_id);
             assert!(!written.replayed && written.incarnation.get() == life);
-            grant.fencing_tokens[0].0
+            grant.fencing_tokens[0].0.clone()
         };
         // The first write of a life begins it; only the second may repeat a name of an earlier one.
         let begun = next(&mut world, &|token| put("w/page/first", &format!("begin-{life}"), token));
@@ -142,13 +142,13 @@ fn until_a_life_has_begun_its_predecessor_answers() {
     // is still the current one, so the id is its own until somebody creates under another.
     let mut world = world(Contract::Immediate);
     let grant = world.acquire(RESOURCE);
-    let create = put(PATH, "create", grant.fencing_tokens[0].0);
+    let create = put(PATH, "create", grant.fencing_tokens[0].0.clone());
     world.written(&create);
     world.release(&grant.acquisition_id);
     let grant = world.acquire(RESOURCE);
-    world.written(&delete(RESOURCE, "end", grant.fencing_tokens[0].0));
+    world.written(&delete(RESOURCE, "end", grant.fencing_tokens[0].0.clone()));
     let next = world.acquire(RESOURCE);
-    assert!(world.written(&create.under(next.fencing_tokens[0].0)).replayed);
+    assert!(world.written(&create.under(next.fencing_tokens[0].0.clone())).replayed);
     assert_eq!(world.target(PATH), None);
 }
 

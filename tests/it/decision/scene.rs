@@ -82,7 +82,7 @@ impl Scene {
         let draft = if is_gateway(&definition) {
             let grant = granted(world.tell(&acquire(RESOURCE, 1)));
             assert_eq!(grant.view.lease.position, token(OURS));
-            put(PATH, "op", grant.fencing_tokens[0].0)
+            put(PATH, "op", grant.fencing_tokens[0].0.clone())
         } else {
             put(PATH, "op", OURS.to_string())
         };
@@ -114,7 +114,7 @@ impl Scene {
 
     pub(super) fn alter_lease(&mut self, alter: impl FnOnce(&mut LeaseRow)) {
         let newest = self.row().lease.unwrap();
-        let mut lease = self.world.snapshot.lease(&newest).unwrap().clone();
+        let mut lease = self.world.snapshot.lease(&newest.acquisition).unwrap().clone();
         alter(&mut lease);
         self.world.snapshot.insert_lease(lease);
     }

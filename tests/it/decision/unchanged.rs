@@ -1,6 +1,7 @@
 //! What is refused, replayed or only asked changes nothing (I19).
 
 use fencegate::domain::lease::LeaseState;
+use fencegate::protocol::rows::LeaseRef;
 use fencegate::protocol::{Change, Outcome, Snapshot};
 
 use super::scene::{PATH, RESOURCE, Scene, definitions};
@@ -33,7 +34,7 @@ fn every_refusal_and_every_replay_leaves_the_fence_alone() {
             assert_eq!(word(&scene.world.write(&scene.draft)), way.code);
             assert_same_fence(&before, &scene.world.snapshot);
             if way.name == "expired" {
-                let lease = scene.world.snapshot.lease(&scene.row().lease.unwrap()).unwrap();
+                let lease = scene.world.snapshot.lease(&scene.row().lease.unwrap().acquisition).unwrap();
                 assert_eq!(lease.state, LeaseState::Expired, "a seen expiry is written down");
             } else {
                 assert_eq!(before, scene.world.snapshot, "{}", way.name);
@@ -127,7 +128,7 @@ fn a_broken_row_stops_the_request_instead_of_guessing() {
     // hold: `Inconsistent`, for whoever has to look at that lease.
     let mut scene = Scene::new(definitions()[0]);
     let stranger = fencegate::domain::lease::AcquisitionHash::from_bytes([1; 32]);
-    scene.alter(|row| row.lease = Some(stranger));
+    scene.alter(|row| row.lease = Some(LeaseRef { bucket: row.resource.bucket(), acquisition: stranger }));
     let context = scene.world.context();
     let decide =
         |command| fencegate::protocol::decide(&context, &scene.world.snapshot, &command, scene.world.now);

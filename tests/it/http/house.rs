@@ -7,13 +7,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use bytes::Bytes;
 use fencegate::domain::entropy::Entropy;
-use fencegate::domain::lease::TtlBounds;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::Clock;
-use fencegate::http::{Door, render_receipt, router};
+use fencegate::http::{Door, render_control, render_receipt, router};
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::Engine;
 use fencegate::ledger::read::Reader;
@@ -84,7 +83,7 @@ pub(super) fn namespaces() -> Namespaces {
     let define = |name: &str, policy, contract, issuer, scope, max_body_bytes| {
         let definition = Definition { policy, contract, issuer, store: Store::Document, scope };
         definition.check().unwrap();
-        let rules = NamespaceRules { definition, ttl: TtlBounds::default(), max_body_bytes };
+        let rules = NamespaceRules { definition, max_body_bytes, ..NamespaceRules::default() };
         (Namespace::parse(name).unwrap(), rules)
     };
     let (own, mib) = (Issuer::Gateway, 1_048_576);

@@ -7,11 +7,11 @@ use fencegate::domain::operation::{Fingerprint, Method, OperationId, OperationSt
 use fencegate::domain::policy::{Definition, Policy};
 use fencegate::domain::position::Position;
 use fencegate::domain::precondition::Preconditions;
-use fencegate::domain::resource::{Namespace, Path, ResourceName};
+use fencegate::domain::resource::{Bucket, Namespace, Path, ResourceName};
 use fencegate::domain::time::Timestamp;
 use fencegate::ledger::changeset::{ChangeSet, RowChange};
 use fencegate::protocol::rows::{
-    LeaseRow, Life, Mark, NamespaceRow, OperationRecord, RequestKey, ResourceRow,
+    LeaseRef, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, RequestKey, ResourceRow,
 };
 use uuid::Uuid;
 
@@ -95,7 +95,8 @@ pub(super) fn troubled() -> ChangeSet {
     add(&mut rows, ResourceRow { pruned_through: through, ..resource("pages/pruned") });
     add(&mut rows, ResourceRow { issued: at(MAX), floor: at(MAX), ..resource("pages/last") });
     // Its newest lease has no row: what the rules call inconsistent.
-    let lost = Some(AcquisitionHash::from_bytes([1; 32]));
+    let acquisition = AcquisitionHash::from_bytes([1; 32]);
+    let lost = Some(LeaseRef { bucket: Bucket(0), acquisition });
     add(&mut rows, ResourceRow { lease: lost, ..resource("bound/broken") });
     rows
 }
@@ -106,7 +107,7 @@ pub(super) fn recorded_differently() -> (ChangeSet, [String; 2]) {
     let mut rows = ChangeSet::default();
     let ids = ["pages/a", "gone/a"].map(|name| {
         let (id, lease) = lease(name);
-        add(&mut rows, ResourceRow { lease: Some(lease.acquisition), ..resource(name) });
+        add(&mut rows, ResourceRow { lease: Some(lease.place()), ..resource(name) });
         rows.leases.insert(*lease.acquisition.as_bytes(), RowChange { before: None, after: lease });
         id
     });
@@ -135,6 +136,9 @@ fn lease(name: &str) -> (String, LeaseRow) {
         granted_at: Timestamp::from_ms(START_MS),
         expires_at: Timestamp::from_ms(START_MS + 30_000),
         state: LeaseState::Held,
+        others: Vec::new(),
+        ended_at: None,
+        cause: None,
     };
     (id.reveal().to_owned(), row)
 }

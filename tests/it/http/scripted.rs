@@ -16,6 +16,7 @@ use fencegate::ledger::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
+use fencegate::protocol::rows::LeaseRef;
 use fencegate::protocol::rows::{NamespaceRow, OperationRecord};
 
 /// What goes wrong from now on.

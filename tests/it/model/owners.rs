@@ -43,7 +43,7 @@ pub(super) fn judge_acquire(
             assert!(known.is_none(), "it waits for its own lease");
             changes_nothing(changes);
         }
-        Outcome::Refused(Refusal::LeaseEnded(state)) => {
+        Outcome::Refused(Refusal::LeaseEnded { state, .. }) => {
             let grant = known.expect("an end of what was never granted");
             assert_eq!(history.state(grant, now), *state);
             assert_ne!(*state, LeaseState::Held);
@@ -105,7 +105,7 @@ pub(super) fn judge_renew(
             only_of(history, number, changes);
             history.grants[number].until = now.plus(Millis::new(TTL_MS));
         }
-        Outcome::Refused(Refusal::LeaseEnded(told)) => {
+        Outcome::Refused(Refusal::LeaseEnded { state: told, .. }) => {
             assert_eq!(*told, state);
             assert_ne!(state, LeaseState::Held, "a live lease was not renewed");
             changes_nothing(changes);

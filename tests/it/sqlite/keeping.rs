@@ -67,7 +67,7 @@ async fn a_restart_keeps_everything() {
     assert_eq!(Some(next), reached.next(), "a start is one commit");
     assert!(again.put(&put("owned/a", "one", &token, 0)).await.replayed);
     let Ok(Outcome::Granted(repeated)) = again.ledger.submit(acquire("owned/a", 1)).await else { panic!() };
-    assert!(repeated.repeated && repeated.fencing_tokens[0].0 == token);
+    assert!(repeated.repeated && repeated.fencing_tokens[0].0.clone() == token);
     assert!(repeated.acquisition_id == granted.acquisition_id);
     again.close().await;
     place.check().await;

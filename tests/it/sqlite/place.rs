@@ -283,5 +283,6 @@ fn setting(identity: Identity) -> Setting {
         keyring: Keyring::of(SealKey::new([1; 4], Zeroizing::new([2; 32]))),
         identity,
         render: |receipt: &Receipt| format!("{receipt:?}").into_bytes(),
+        render_control: |_| Vec::new(),
     }
 }

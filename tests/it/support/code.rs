@@ -43,6 +43,12 @@ pub(crate) enum Code {
     TtlOutOfBounds,
     TokenExhausted,
     IssuerExternal,
+    WaitTimeout,
+    NothingToControl,
+    FreshTokenRequired,
+    Controlled,
+    ControlReplayed,
+    Tidied,
 }
 
 /// The word of a refusal.
@@ -78,6 +84,9 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::TtlOutOfBounds(_) => Code::TtlOutOfBounds,
         Refusal::TokenExhausted => Code::TokenExhausted,
         Refusal::IssuerExternal => Code::IssuerExternal,
+        Refusal::WaitTimeout(_) => Code::WaitTimeout,
+        Refusal::NothingToControl => Code::NothingToControl,
+        Refusal::FreshTokenRequired => Code::FreshTokenRequired,
     }
 }
 
@@ -103,6 +112,9 @@ pub(crate) fn words(outcome: &Outcome) -> Vec<Code> {
             members.iter().map(|member| word(member.replayed)).collect()
         }
         Outcome::NotWritten(members) | Outcome::Explained(members) => members.iter().map(judged).collect(),
+        Outcome::Controlled(done) if done.replayed => vec![Code::ControlReplayed],
+        Outcome::Controlled(_) => vec![Code::Controlled],
+        Outcome::Tidied => vec![Code::Tidied],
         Outcome::Refused(refusal) => vec![refused(refusal)],
     }
 }

@@ -8,7 +8,7 @@ use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::ledger::sqlite::OpenMode;
 use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, postgres as engine, sqlite};
-use fencegate::protocol::outcome::Receipt;
+use fencegate::protocol::outcome::{ControlView, Receipt};
 use tempfile::TempDir;
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -159,10 +159,14 @@ pub(crate) fn keyring() -> Keyring {
 }
 
 fn setting(identity: fencegate::ledger::engine::Identity) -> Setting {
-    Setting { namespaces: namespaces(), keyring: keyring(), identity, render }
+    Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control }
 }
 
 /// A stand-in for the door's receipt: every field is in it, so a difference shows.
+fn render_control(view: &ControlView<'_>) -> Vec<u8> {
+    format!("{:?} {:?}", view.resource.life, view.resource.revoked_through).into_bytes()
+}
+
 fn render(receipt: &Receipt) -> Vec<u8> {
     format!("{receipt:?}").into_bytes()
 }

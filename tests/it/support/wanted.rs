@@ -24,7 +24,7 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         .for_each(|row| some.insert_namespace(row.clone()));
     for row in resources.iter().filter_map(|name| all.resource(name)) {
         some.insert_resource(row.clone());
-        if let Some(lease) = row.lease.and_then(|newest| all.lease(&newest)) {
+        if let Some(lease) = row.lease.and_then(|newest| all.lease(&newest.acquisition)) {
             some.insert_lease(lease.clone());
         }
         for (born, incarnation) in all.eras(&row.resource) {

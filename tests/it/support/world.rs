@@ -14,7 +14,7 @@ use fencegate::domain::resource::{Address, Namespace, Path, ResourceName};
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::command::{Acquire, Advance, Claim, Member, Release, Renew, Write};
-use fencegate::protocol::outcome::{Grant, LeaseView, Receipt, Written};
+use fencegate::protocol::outcome::{ControlView, Grant, LeaseView, Receipt, Written};
 use fencegate::protocol::rows::{LeaseRow, NamespaceRow, ResourceRow, TargetRow};
 use fencegate::protocol::{
     Change, Command, Context, Decision, Outcome, Snapshot, Wanted, decide, invariants,
@@ -60,6 +60,11 @@ pub(crate) fn name(text: &str) -> ResourceName {
 }
 
 /// The receipt of these worlds leaves the time out, so that a history that ran slower gives the same bytes.
+/// What a control call answers, in a form that is easy to compare.
+pub(crate) fn render_control(view: &ControlView<'_>) -> Vec<u8> {
+    format!("{:?} {:?}", view.resource.life, view.resource.revoked_through).into_bytes()
+}
+
 pub(crate) fn render(receipt: &Receipt) -> Vec<u8> {
     format!("{} {} {}", receipt.operation_id, receipt.position, receipt.commit).into_bytes()
 }
@@ -104,7 +109,7 @@ impl World {
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
-        Context { namespaces: &self.namespaces, keyring: &self.keyring, database: DATABASE, render }
+        Context { namespaces: &self.namespaces, keyring: &self.keyring, database: DATABASE, render, render_control }
     }
 
     /// Time goes on.
@@ -269,7 +274,7 @@ pub(crate) fn view(outcome: Outcome) -> LeaseView {
 pub(crate) fn ended(outcome: &Outcome) -> LeaseState {
     match outcome {
         Outcome::Released(view) => view.state,
-        Outcome::Refused(fencegate::protocol::Refusal::LeaseEnded(state)) => *state,
+        Outcome::Refused(fencegate::protocol::Refusal::LeaseEnded { state, .. }) => *state,
         other => panic!("{other:?}"),
     }
 }
@@ -295,6 +300,10 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
         Change::OperationRecorded(record) => {
             let key = (record.resource.clone(), record.incarnation, record.operation_id.clone());
             assert_eq!(snapshot.operation(&key), None, "an operation is recorded once");
+        }
+        Change::ControlRecorded(record) => {
+            let key = (record.resource.clone(), record.verb, record.key.clone());
+            assert_eq!(snapshot.control(&key), None, "a control call is recorded once");
         }
         Change::LeaseGranted(lease) => assert_eq!(snapshot.lease(&lease.acquisition), None),
         Change::LeaseChanged { before, after } => {
