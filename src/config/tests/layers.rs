@@ -133,7 +133,6 @@ fn a_slip_of_the_pen_in_a_variable_is_told() {
     assert!(only("", &[("FENCEGATE_NAMESPACES_A_POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
     assert!(only("", &[("FENCEGATE_NAMESPACES__POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
     assert!(only("", &[("FENCEGATE_WITNESS", "x")]).contains("later version"));
-    assert!(only("", &[("FENCEGATE_NAMESPACES__A__LEASE__ORDER", "x")]).contains("later version"));
 }
 
 #[test]

@@ -50,7 +50,7 @@ issuer = { external = \"trustd\", jump = 1 }
             "etc/f.toml:8:12",
             "etc/f.toml:9:9",
             "etc/f.toml:10:20",
-            "etc/f.toml:10:24",
+            "etc/f.toml:10:32",
             "etc/f.toml:12:13",
             "etc/f.toml:14:23",
             "etc/f.toml:14:33",
