@@ -71,10 +71,7 @@ impl Hall {
         budget: Duration,
     ) -> Result<Outcome, Problem> {
         let began = self.door.clock.monotonic();
-        let answer = tokio::select! {
-            answer = self.door.ledger.acquire(acquire, budget) => answer,
-            () = self.door.draining.cancelled() => Err(Unserved::Draining),
-        };
+        let answer = self.door.ledger.acquire(acquire, budget, &self.door.draining).await;
         note(&subject, &answer, self.door.clock.monotonic().saturating_sub(began));
         answer.map_err(|unserved| {
             let problem = problem::unserved(&unserved, None);

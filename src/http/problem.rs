@@ -4,6 +4,7 @@
 //! the request, so that every refusal, the framework's own and a panic included, reads the same. It never holds a seal,
 //! a payload or another's acquisition id.
 
+mod blockers;
 mod code;
 mod detail;
 mod refusal;
@@ -26,6 +27,7 @@ use crate::protocol::rows::{Done, Mark};
 
 use super::wire::{self, MarkView, Shown};
 
+use blockers::BlockerJson;
 pub use code::Code;
 pub(super) use refusal::{About, code_of, effect_of, refused, refused_call, refused_member, refused_write};
 
@@ -55,18 +57,6 @@ struct More {
     blockers: Vec<BlockerJson>,
     queue_position: Option<usize>,
     cancel_requested: bool,
-}
-
-/// What stands against an acquire on one of several resources.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct BlockerJson {
-    pub(super) resource: String,
-    pub(super) code: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) position: Option<String>,
-    pub(super) free_in_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) queue_position: Option<usize>,
 }
 
 /// One member of a write that was not made.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
@@ -15,15 +16,21 @@ use crate::protocol::{Command, Outcome, Refusal};
 
 use super::driver::{Job, Task};
 pub use super::watch::Observer;
+use super::watch::Woken;
 use super::{Ledger, Unserved, answered};
 
 impl Ledger {
     /// Acquires, and waits for it at most `budget`. Dropping the future gives the wait up: what was not granted by
-    /// then is not granted any more.
+    /// then is not granted any more. It ends early when the process drains.
     ///
     /// # Errors
     /// [`Unserved`], as of [`Ledger::submit`].
-    pub async fn acquire(&self, mut acquire: Acquire, budget: Duration) -> Result<Outcome, Unserved> {
+    pub async fn acquire(
+        &self,
+        mut acquire: Acquire,
+        budget: Duration,
+        draining: &CancellationToken,
+    ) -> Result<Outcome, Unserved> {
         let until = Instant::now() + budget;
         let mut waiter = self.watch.enter(&acquire.resources);
         let mut place = Place { ledger: self, leave: None };
@@ -44,11 +51,16 @@ impl Ledger {
                 place.leave = Some(Leave { resources, request_key });
             }
             waiter.heed(&blockers);
-            if !waiter.woken(until).await {
-                // The place is kept for a moment: the caller may go on waiting with the same request id.
-                place.leave = None;
-                return Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)));
+            match waiter.woken(until, draining).await {
+                Woken::ToAsk => continue,
+                Woken::TooLate | Woken::ByTheEnd => {}
             }
+            // The place is kept for a moment: the caller may go on waiting with the same request id, here or elsewhere.
+            place.leave = None;
+            if draining.is_cancelled() {
+                return Err(Unserved::Draining);
+            }
+            return Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)));
         }
     }
 

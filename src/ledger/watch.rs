@@ -232,6 +232,17 @@ impl Slots {
     }
 }
 
+/// Why a caller waits no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// The lease may be free.
+    ToAsk,
+    /// Its time is over.
+    TooLate,
+    /// The process stops.
+    ByTheEnd,
+}
+
 /// A caller that waits. When it goes without a lease, the next one is woken in its place.
 pub(super) struct Waiter {
     watch: Arc<Watch>,
@@ -270,12 +281,13 @@ impl Waiter {
         }
     }
 
-    /// Waits until it is its turn to ask. False when the time is over. What was freed since it entered, or since it was
-    /// last woken, has not been missed.
-    pub(super) async fn woken(&self, until: Instant) -> bool {
+    /// Waits until it is its turn to ask. What was freed since it entered, or since it was last woken, has not been missed.
+    pub(super) async fn woken(&self, until: Instant, draining: &CancellationToken) -> Woken {
         tokio::select! {
-            () = self.notify.notified() => true,
-            () = sleep_until(until) => false,
+            biased;
+            () = draining.cancelled() => Woken::ByTheEnd,
+            () = self.notify.notified() => Woken::ToAsk,
+            () = sleep_until(until) => Woken::TooLate,
         }
     }
 
@@ -309,10 +321,16 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Waits until the resource or its lease may have changed since the last call.
-    pub async fn changed(&mut self) {
-        // The sender lives as long as the slot, and the slot as long as its observers.
-        drop(self.version.changed().await);
+    /// Waits until the resource or its lease may have changed since the last call, at most until `until`. False when the
+    /// process stops.
+    pub async fn changed(&mut self, until: Instant, draining: &CancellationToken) -> bool {
+        tokio::select! {
+            biased;
+            () = draining.cancelled() => false,
+            // The sender lives as long as the slot, and the slot as long as its observers.
+            _ = self.version.changed() => true,
+            () = sleep_until(until) => true,
+        }
     }
 }
 

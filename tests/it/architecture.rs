@@ -166,12 +166,14 @@ fn only_problem_maps_refusals_to_status_codes() {
 
 #[test]
 fn no_database_future_is_cancelled() {
-    // The one place that waits and gives up: for the answer of a task, never for a database.
-    let patience = "ledger/postgres/patience.rs";
-    banned("src/ledger", &["select!", "time::timeout", ".abort()"], &[patience]);
-    let waits = sources("src/ledger").into_iter().find(|source| source.path.ends_with(patience)).unwrap();
-    for word in ["sqlx", "Connection", "time::timeout", ".abort()"] {
-        assert!(!waits.code.contains(word), "{patience} must not contain {word:?}");
+    // The places that wait and give up: for the answer of a task or for a turn, never for a database.
+    let patient = ["ledger/postgres/patience.rs", "ledger/watch.rs"];
+    banned("src/ledger", &["select!", "time::timeout", ".abort()"], &patient);
+    for path in patient {
+        let waits = sources("src/ledger").into_iter().find(|source| source.path.ends_with(path)).unwrap();
+        for word in ["sqlx", "rusqlite", "Connection", "time::timeout", ".abort()"] {
+            assert!(!waits.code.contains(word), "{path} must not contain {word:?}");
+        }
     }
     banned("src/http", &["select!"], &[]);
 }

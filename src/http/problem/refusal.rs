@@ -9,8 +9,9 @@ use crate::protocol::outcome::{Blocked, Blocker, MemberVerdict, Standing, Verdic
 use crate::protocol::rows::Mark;
 
 use super::super::wire;
+use super::blockers::{blocked, hindered};
 use super::detail::detail;
-use super::{BlockerJson, Code, Problem, RefusedMember};
+use super::{Code, Problem, RefusedMember};
 
 /// What a refusal is about, as far as the request tells.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,21 +66,6 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
     }
 }
 
-/// Somebody holds one of the resources, or at least one is in its lock delay; else others have waited longer, and one of
-/// them is about to hold it.
-const fn blocked(blockers: &[Blocker]) -> Code {
-    let (mut rest, mut delayed) = (blockers, false);
-    while let [first, others @ ..] = rest {
-        match first.why {
-            Blocked::Held { .. } => return Code::LeaseHeld,
-            Blocked::LockDelay => delayed = true,
-            Blocked::Queued => {}
-        }
-        rest = others;
-    }
-    if delayed { Code::LockDelay } else { Code::LeaseHeld }
-}
-
 /// What a verdict says of the store.
 pub(in super::super) const fn effect_of(verdict: &Verdict) -> Effect {
     match verdict {
@@ -111,26 +97,6 @@ pub(in super::super) fn refused(refusal: &Refusal, about: &About<'_>) -> Problem
         problem = hindered(problem, blockers);
     }
     link(problem, refusal, about)
-}
-
-/// Of several resources, each that stands against the acquire is listed.
-fn hindered(problem: Problem, blockers: &[Blocker]) -> Problem {
-    let place = blockers.iter().filter_map(|one| one.place).map(|place| place.position).max();
-    let problem = problem.queue_position(place);
-    problem.blockers(blockers.iter().map(blocker_json).collect())
-}
-
-fn blocker_json(blocker: &Blocker) -> BlockerJson {
-    BlockerJson {
-        resource: blocker.resource.to_string(),
-        code: blocked(std::slice::from_ref(blocker)).word(),
-        position: match blocker.why {
-            Blocked::Held { position } => Some(position.to_string()),
-            Blocked::LockDelay | Blocked::Queued => None,
-        },
-        free_in_ms: blocker.free_in.get(),
-        queue_position: blocker.place.map(|place| place.position),
-    }
 }
 
 /// The problem of a control call. Its key names no operation that could be asked for.

@@ -378,7 +378,6 @@ pub(super) fn texts() -> Vec<&'static str> {
         OPERATIONS_NOT_APPLIED,
         LEASE,
         EXPIRED,
-        CLOCK,
         NAMESPACES,
     ];
     texts.into_iter().chain(listing::texts()).collect()

@@ -73,7 +73,10 @@ fn an_owner_advances_under_its_seal() {
         assert_eq!(word(&world.advance(RESOURCE, &lost)), Code::IssuerBehind);
         assert_eq!(word(&world.advance(RESOURCE, &bob.fencing_tokens[0].0)), Code::Advanced);
         assert_eq!(word(&world.advance(RESOURCE, &alice.fencing_tokens[0].0)), Code::StaleToken);
-        assert_eq!(word(&world.write(&put(PATH, "late", alice.fencing_tokens[0].0.clone()))), Code::StaleToken);
+        assert_eq!(
+            word(&world.write(&put(PATH, "late", alice.fencing_tokens[0].0.clone()))),
+            Code::StaleToken
+        );
         assert_eq!(word(&world.write(&put(PATH, "new", bob.fencing_tokens[0].0.clone()))), Code::Admitted);
     }
 }

@@ -88,7 +88,10 @@ fn a_first_lease_in_a_later_epoch_counts_from_one() {
     world.set_epoch(4);
     let grant = world.acquire(RESOURCE);
     assert_eq!(grant.view.lease.position, at(4, 1));
-    assert!(matches!(world.write(&put(PATH, "first", grant.fencing_tokens[0].0.clone())), Outcome::Written(_)));
+    assert!(matches!(
+        world.write(&put(PATH, "first", grant.fencing_tokens[0].0.clone())),
+        Outcome::Written(_)
+    ));
 }
 
 #[test]

@@ -51,7 +51,10 @@ fn the_counter_survives_release_expiry_deletion_and_silence() {
         match expected {
             1 => assert_eq!(ended(&world.release(&grant.acquisition_id)), LeaseState::Released),
             2 => world.wait_ms(TTL_MS),
-            _ => assert_eq!(word(&world.write(&put(PATH, "op", grant.fencing_tokens[0].0.clone()))), Code::Admitted),
+            _ => assert_eq!(
+                word(&world.write(&put(PATH, "op", grant.fencing_tokens[0].0.clone()))),
+                Code::Admitted
+            ),
         }
     }
     world.wait_ms(TTL_MS);
@@ -116,7 +119,10 @@ fn a_repeat_of_the_request_is_the_same_acquisition() {
     let before = world.snapshot.clone();
     let again = granted(world.tell(&acquire(RESOURCE, 1)));
     assert!(again.repeated && !first.repeated);
-    assert_eq!((&again.acquisition_id, &again.fencing_tokens), (&first.acquisition_id, &first.fencing_tokens));
+    assert_eq!(
+        (&again.acquisition_id, &again.fencing_tokens),
+        (&first.acquisition_id, &first.fencing_tokens)
+    );
     assert_eq!(again.view.remaining.get(), 1);
     assert_eq!(world.snapshot, before);
     assert_eq!(word(&world.write(&put(PATH, "op", again.fencing_tokens[0].0.clone()))), Code::Admitted);

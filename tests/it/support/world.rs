@@ -109,7 +109,13 @@ impl World {
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
-        Context { namespaces: &self.namespaces, keyring: &self.keyring, database: DATABASE, render, render_control }
+        Context {
+            namespaces: &self.namespaces,
+            keyring: &self.keyring,
+            database: DATABASE,
+            render,
+            render_control,
+        }
     }
 
     /// Time goes on.
