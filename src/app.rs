@@ -89,6 +89,7 @@ pub async fn run(
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
     };
+    tokio::spawn(door.ledger.sweeper().run());
     let stopping = shutdown.clone();
     let serving = server::serve(listener, http::router(door), shutdown, surroundings.drain_time);
     tokio::pin!(serving);

@@ -295,3 +295,9 @@ pub const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Expired leases that are written down in one round.
 pub const SWEPT_AT_ONCE: u32 = 64;
+
+/// How often a stream of events sends a sign of life: below the idle time of common proxies (60 s and 30 s).
+pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// How often an observer looks again though it heard of nothing.
+pub const EVENTS_REFRESH: Duration = Duration::from_secs(30);

@@ -39,8 +39,9 @@ pub(super) async fn serve(
     let cut = CancellationToken::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        // A client may close its sending side and still wait for the answer.
-        .half_close(true)
+        // A client that has closed its sending side has gone: it must not be granted a lease any more. A command that it
+        // had sent is decided all the same.
+        .half_close(false)
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);

@@ -11,6 +11,7 @@ use crate::domain::counter::{Epoch, Incarnation, Token};
 use crate::domain::lease::{AcquisitionId, EndCause, Holder, LeaseState};
 use crate::domain::position::Position;
 use crate::domain::time::Millis;
+use crate::ledger::read::LeaseRead;
 use crate::limits::{BODY_TIMEOUT, CONTROL_BODY_BYTES};
 use crate::protocol::command::{Release, Renew};
 use crate::protocol::outcome::{LeaseView, SealedToken};
@@ -65,6 +66,13 @@ struct TokenJson<'a> {
 /// `GET /v1/leases/{acquisition_id}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "")?;
+    let found = found(&asked, &id).await?;
+    let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
+    Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None)))
+}
+
+/// The lease of this id, under the recorded definition.
+pub(super) async fn found(asked: &Asked<'_>, id: &AcquisitionId) -> Result<LeaseRead, Problem> {
     let (bucket, hash) = (id.bucket(), id.hash());
     let Some(found) = asked.hall.read(move |reader| reader.lease(bucket, hash)).await? else {
         return Err(problem::refused(&Refusal::NoSuchLease, &About::default()));
@@ -72,8 +80,7 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let resource = &found.lease.resource;
     let rules = names::rules_of(&resource.namespace(), asked.hall.namespaces())?;
     in_force(Some(&found.namespace), resource, &rules)?;
-    let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
-    Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None)))
+    Ok(found)
 }
 
 /// `POST /v1/leases/{acquisition_id}/renew`.

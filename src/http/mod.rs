@@ -18,6 +18,7 @@ mod leases;
 mod member;
 mod names;
 mod namespaces;
+mod observe;
 mod operations;
 pub mod problem;
 mod query;

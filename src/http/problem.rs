@@ -203,27 +203,6 @@ impl Problem {
         self
     }
 
-    /// What stands against an acquire of several resources.
-    #[must_use]
-    pub(super) fn blockers(mut self, blockers: Vec<BlockerJson>) -> Self {
-        self.more.blockers = blockers;
-        self
-    }
-
-    /// The caller's place in the queue, from 1.
-    #[must_use]
-    pub(super) fn queue_position(mut self, position: Option<usize>) -> Self {
-        self.more.queue_position = position;
-        self
-    }
-
-    /// The lease ended because the resource was cancelled.
-    #[must_use]
-    pub(super) fn cancel_requested(mut self, requested: bool) -> Self {
-        self.more.cancel_requested = requested;
-        self
-    }
-
     /// Another method than those of the path.
     pub(super) fn method_not_allowed(detail: String, allow: String) -> Self {
         let mut problem = Self::new(Code::MethodNotAllowed, detail);

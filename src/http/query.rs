@@ -1,11 +1,13 @@
 //! Query strings: decoded once, every parameter known and given once, and the cursors of the lists.
 
+use std::time::Duration;
+
 use axum::http::Uri;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::percent_decode;
 
-use crate::limits::PAGE_ITEMS;
+use crate::limits::{PAGE_ITEMS, WAIT_MS};
 
 use super::names::nearest;
 use super::problem::{Code, Problem};
@@ -70,6 +72,18 @@ impl Query {
             Ok(_) | Err(_) => {
                 Err(malformed(format!("limit is {text:?}; it is a whole number from 1 to {PAGE_ITEMS}")))
             }
+        }
+    }
+
+    /// How long the caller waits for a change; none when it does not wait.
+    pub(super) fn wait(&self) -> Result<Option<Duration>, Problem> {
+        let Some(text) = self.value("wait_ms") else { return Ok(None) };
+        match text.parse::<u64>() {
+            Ok(0) => Ok(None),
+            Ok(wait) if wait <= WAIT_MS => Ok(Some(Duration::from_millis(wait))),
+            Ok(_) | Err(_) => Err(malformed(format!(
+                "wait_ms is {text:?}; it is a whole number of milliseconds from 0 to {WAIT_MS}"
+            ))),
         }
     }
 

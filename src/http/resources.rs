@@ -92,24 +92,37 @@ struct PageJson {
     next_cursor: Option<String>,
 }
 
-/// `GET /v1/resources/{name}`.
-pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
-    let place = names::place_below(&asked.head.uri, "/v1/resources", asked.hall.namespaces())?;
-    shown(asked.hall, &place).await
-}
-
 /// One resource as it stands. A target's name leads to its resource.
 pub(super) async fn shown(hall: &Hall, place: &Place) -> Result<Response, Problem> {
+    Ok(wire::json(StatusCode::OK, &whole(&found(hall, place).await?)))
+}
+
+/// One resource as it stands, or the problem that nothing is known about it.
+pub(super) async fn found(hall: &Hall, place: &Place) -> Result<ResourceRead, Problem> {
     let resource = &place.address.resource;
     recorded_definition_holds(hall, place).await?;
     let name = resource.clone();
     let found =
         hall.read(move |reader| reader.resource(name)).await.map_err(|problem| problem.about(resource))?;
-    let Some(found) = found else {
+    found.ok_or_else(|| {
         let detail = format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
-        return Err(Problem::new(Code::NotFound, detail).about(resource));
-    };
-    Ok(wire::json(StatusCode::OK, &whole(&found)))
+        Problem::new(Code::NotFound, detail).about(resource)
+    })
+}
+
+/// The whole answer about one resource.
+pub(super) fn rendered(read: &ResourceRead) -> Vec<u8> {
+    wire::bytes(&whole(read))
+}
+
+/// What identifies the answer about one resource: all that is in it but the time that a lease has left.
+pub(super) fn rendered_apart_from_time(read: &ResourceRead) -> Vec<u8> {
+    let mut shown = whole(read);
+    if let Some(lease) = &mut shown.lease {
+        lease.remaining_ms = 0;
+    }
+    let expires_ms = read.lease.as_ref().map_or(0, |lease| lease.expires_at.ms());
+    [wire::bytes(&shown), expires_ms.to_be_bytes().to_vec()].concat()
 }
 
 /// Refuses to read by a definition that is not the recorded one.

@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, operations, resources,
-    transfer, writes,
+    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, observe, operations,
+    resources, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 
@@ -125,6 +125,11 @@ const ROUTES: &[Route] = &[
         calls: &[change("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
     },
     Route {
+        path: "/v1/leases/{acquisition_id}/events",
+        patterns: &["/v1/leases/{acquisition_id}/events"],
+        calls: &[read("GET", &[], |asked| Box::pin(observe::events(asked)))],
+    },
+    Route {
         path: "/v1/leases/{acquisition_id}/transfer",
         patterns: &["/v1/leases/{acquisition_id}/transfer"],
         calls: &[change("POST", &[], |asked, body| Box::pin(transfer::transfer(asked, body)))],
@@ -144,7 +149,7 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/resources/{name}",
         patterns: &["/v1/resources/{*name}", "/v1/resources/"],
-        calls: &[read("GET", &[], |asked| Box::pin(resources::show(asked)))],
+        calls: &[read("GET", &["wait_ms"], |asked| Box::pin(observe::resource(asked)))],
     },
     Route {
         path: "/v1/advance/{name}",

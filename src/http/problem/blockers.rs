@@ -18,6 +18,29 @@ pub(super) struct BlockerJson {
     pub(super) queue_position: Option<usize>,
 }
 
+impl Problem {
+    /// What stands against an acquire of several resources.
+    #[must_use]
+    pub(super) fn blockers(mut self, blockers: Vec<BlockerJson>) -> Self {
+        self.more.blockers = blockers;
+        self
+    }
+
+    /// The caller's place in the queue, from 1.
+    #[must_use]
+    pub(super) fn queue_position(mut self, position: Option<usize>) -> Self {
+        self.more.queue_position = position;
+        self
+    }
+
+    /// The lease ended because the resource was cancelled.
+    #[must_use]
+    pub(super) fn cancel_requested(mut self, requested: bool) -> Self {
+        self.more.cancel_requested = requested;
+        self
+    }
+}
+
 /// Somebody holds one of the resources, or at least one is in its lock delay; else others have waited longer, and one of
 /// them is about to hold it.
 pub(super) const fn blocked(blockers: &[Blocker]) -> Code {

@@ -212,7 +212,7 @@ async fn gives_the_outcomes_of_the_reference(kind: Kind) {
         "Deleted",
         "IncarnationGone",
         "OperationMismatch",
-        "LeaseHeld",
+        "LeaseBlocked",
         "LeaseEnded",
         "RequestMismatch",
         "NothingToDelete",

@@ -1,0 +1,202 @@
+//! Observing instead of competing: the long poll on a resource, and the events of a lease.
+//!
+//! Neither holds a connection to the database while it waits, and neither decides anything.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::stream::unfold;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::lease::{AcquisitionId, EndCause, LeaseState};
+use crate::domain::time::Timestamp;
+use crate::ledger::Ledger;
+use crate::ledger::read::{LeaseRead, ResourceRead};
+use crate::ledger::waiting::Observer;
+use crate::limits::{EVENTS_HEARTBEAT, EVENTS_REFRESH, RETRY_AFTER};
+use crate::protocol::outcome::LeaseView;
+
+use super::leases::{self, PREFIX};
+use super::problem::{self, Problem};
+use super::resources;
+use super::wire::JSON;
+use super::{Asked, names, wire};
+
+/// Bytes of a hash that identify an answer.
+const TAG_BYTES: usize = 16;
+
+/// `GET /v1/resources/{name}`. With `wait_ms` and an `If-None-Match` that holds the caller's tag, the answer comes with the
+/// next change.
+pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
+    let (hall, headers) = (asked.hall, asked.headers());
+    let place = names::place_below(&asked.head.uri, "/v1/resources", hall.namespaces())?;
+    let until = Instant::now() + asked.query.wait()?.unwrap_or_default();
+    let mut observer: Option<Observer> = None;
+    loop {
+        let found = resources::found(hall, &place).await?;
+        let tag = tag_of(&found);
+        if !is_known(headers, &tag) {
+            return Ok(answer(StatusCode::OK, &tag, Body::from(resources::rendered(&found))));
+        }
+        let now = Instant::now();
+        if now >= until {
+            return Ok(answer(StatusCode::NOT_MODIFIED, &tag, Body::empty()));
+        }
+        match &mut observer {
+            // What changes between this look and the next is seen by the next.
+            None => observer = Some(hall.door.ledger.observe(&place.address.resource)),
+            Some(observer) => {
+                let next = until.min(now + time_left(&found));
+                if !observer.changed(next, &hall.door.draining).await {
+                    return Err(problem::draining().about(&place.address.resource));
+                }
+            }
+        }
+    }
+}
+
+fn answer(status: StatusCode, tag: &str, body: Body) -> Response {
+    let mut response = (status, body).into_response();
+    let headers = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        headers.insert(ETAG, tag);
+    }
+    if status == StatusCode::OK {
+        headers.insert(CONTENT_TYPE, JSON);
+    }
+    response
+}
+
+/// Opaque: it changes with everything authoritative, and not with time passing.
+fn tag_of(read: &ResourceRead) -> String {
+    let hash = Sha256::digest(resources::rendered_apart_from_time(read));
+    let (short, _) = hash.split_at(TAG_BYTES);
+    format!("\"{}\"", URL_SAFE_NO_PAD.encode(short))
+}
+
+/// Whether one of the caller's tags is this one; a weak one identifies as well here.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let lists = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    lists
+        .flat_map(|list| list.split(','))
+        .map(str::trim)
+        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+}
+
+/// An expiry is a change that nobody makes.
+fn time_left(read: &ResourceRead) -> Duration {
+    let held = read
+        .lease
+        .as_ref()
+        .filter(|lease| lease.state_at(read.now, &read.resource, &read.namespace) == LeaseState::Held);
+    held.map_or(EVENTS_REFRESH, |lease| read.now.until(lease.expires_at).duration())
+}
+
+/// `GET /v1/leases/{acquisition_id}/events`.
+pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
+    let id = names::acquisition_within(&asked.head.uri, PREFIX, "/events")?;
+    let found = leases::found(&asked, &id).await?;
+    let door = &asked.hall.door;
+    let mut stream = Stream {
+        observer: door.ledger.observe(&found.lease.resource),
+        ledger: door.ledger.clone(),
+        draining: door.draining.clone(),
+        known: found.lease.expires_at,
+        next: Instant::now(),
+        id,
+        queue: VecDeque::new(),
+        ended: false,
+    };
+    stream.take_in(&found);
+    let events = unfold(stream, |mut stream| async move {
+        let event = stream.event().await?;
+        Some((Ok::<Event, Infallible>(event), stream))
+    });
+    let heartbeat = KeepAlive::new().interval(EVENTS_HEARTBEAT).text("still here");
+    Ok(Sse::new(events).keep_alive(heartbeat).into_response())
+}
+
+/// The events of one lease, until its end.
+struct Stream {
+    ledger: Ledger,
+    observer: Observer,
+    draining: CancellationToken,
+    id: AcquisitionId,
+    /// The expiry that the client knows of.
+    known: Timestamp,
+    /// When to look again though nothing was heard.
+    next: Instant,
+    queue: VecDeque<Event>,
+    ended: bool,
+}
+
+impl Stream {
+    /// The next event; none when the lease has ended and all is told, or when the process stops: the client comes back
+    /// and is told how it stands.
+    async fn event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(event);
+            }
+            if self.ended || !self.observer.changed(self.next, &self.draining).await {
+                return None;
+            }
+            let (bucket, hash) = (self.id.bucket(), self.id.hash());
+            match self.ledger.read(move |reader| reader.lease(bucket, hash)).await {
+                Ok(Some(found)) => self.take_in(&found),
+                Ok(None) => return None,
+                Err(_) => self.next = Instant::now() + RETRY_AFTER,
+            }
+        }
+    }
+
+    fn take_in(&mut self, found: &LeaseRead) {
+        let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
+        self.next = Instant::now() + EVENTS_REFRESH.min(view.remaining.duration());
+        match view.state {
+            LeaseState::Held if found.lease.expires_at == self.known => return,
+            LeaseState::Held => self.tell("renewed", &view),
+            LeaseState::Released | LeaseState::Expired => self.tell(view.state.word(), &view),
+            LeaseState::Superseded => {
+                if found.lease.cause == Some(EndCause::Cancelled) {
+                    self.tell("cancel_requested", &view);
+                }
+                self.tell(view.state.word(), &view);
+            }
+        }
+        self.known = found.lease.expires_at;
+        self.ended = view.state != LeaseState::Held;
+    }
+
+    fn tell(&mut self, name: &str, view: &LeaseView) {
+        let shown = wire::bytes(&leases::lease(self.id.reveal(), view, None));
+        let text = String::from_utf8(shown).unwrap_or_default();
+        self.queue.push_back(Event::default().event(name).data(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_known_in_every_form_in_which_it_can_be_sent() {
+        let known = |sent: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_static(sent));
+            is_known(&headers, "\"abc\"")
+        };
+        assert!(known("\"abc\"") && known("W/\"abc\"") && known("\"x\", \"abc\"") && known("*"));
+        assert!(!known("\"abd\"") && !known("abc") && !is_known(&HeaderMap::new(), "\"abc\""));
+    }
+}
