@@ -107,7 +107,9 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "/events")?;
     let found = leases::found(&asked, &id).await?;
     let door = &asked.hall.door;
-    let mut stream = Stream {
+    // What changes between the look above and the observer's coming is seen by the look of the first event, which is due at
+    // once.
+    let stream = Stream {
         observer: door.ledger.observe(&found.lease.resource),
         ledger: door.ledger.clone(),
         draining: door.draining.clone(),
@@ -117,7 +119,6 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
         queue: VecDeque::new(),
         ended: false,
     };
-    stream.take_in(&found);
     let events = unfold(stream, |mut stream| async move {
         let event = stream.event().await?;
         Some((Ok::<Event, Infallible>(event), stream))
