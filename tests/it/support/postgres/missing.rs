@@ -41,6 +41,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "postgres::locks::a_write_that_waited_past_a_release_is_refused",
     "postgres::locks::a_write_that_waited_past_its_lease_is_refused",
     "postgres::locks::prepared_transactions_of_others_are_left_alone",
+    "postgres::opening::a_database_of_the_release_before_is_brought_forward_by_migrate",
     "postgres::opening::a_replica_without_the_recorded_key_does_not_start",
     "postgres::opening::a_schema_of_another_version_is_refused_with_what_to_do",
     "postgres::opening::a_server_that_takes_or_keeps_nothing_is_refused",
