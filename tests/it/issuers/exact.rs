@@ -168,28 +168,33 @@ fn cli(client: &Client, arguments: &[&str]) -> Output {
 
 fn shown_by_the_command_line(client: &Client, number: u64) {
     let (token, position) = (number.to_string(), format!("0.{number}"));
-    let told = |arguments: &[&str]| -> Value {
-        let output = cli(client, arguments);
+    let told = |output: &Output| -> Value {
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    holds(&told(&["inspect", "trusted/a"]), &[("/floor", &position), ("/applied/sequence", &token)]);
-    let one = told(&["operations", "trusted/a", &format!("put-{number}")]);
+    let resource = told(&cli(client, &["inspect", "trusted/a"]));
+    holds(
+        &resource,
+        &[("/floor", &position), ("/applied/position", &position), ("/applied/sequence", &token)],
+    );
+    let operation = format!("put-{number}");
+    let one = told(&cli(client, &["operations", "trusted/a", &operation]));
     holds(&one, &[("/position", &position), ("/sequence", &token)]);
-    holds(&told(&["operations", "trusted/a"]), &[]);
-    let (operation, file) = (format!("put-{number}"), tempfile::NamedTempFile::new().unwrap());
+    let all = told(&cli(client, &["operations", "trusted/a", "--limit", "100"]));
+    holds(&all, &[]);
+    let known = all["items"].as_array().unwrap().iter().find(|item| item["operation_id"] == *operation);
+    holds(known.unwrap(), &[("/position", &position), ("/sequence", &token)]);
+    let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "x").unwrap();
     let path = file.path().to_str().unwrap();
     let write = |token: &str, sequence: &str| {
         let order = ["--token", token, "--sequence", sequence, "--operation", &operation];
-        [&["write", "trusted/c", path][..], &order[..]].concat().iter().map(|&word| word.to_owned()).collect()
+        cli(client, &[&["write", "trusted/c", path][..], &order].concat())
     };
-    let ours: Vec<String> = write(&token, &token);
-    let ours: Vec<&str> = ours.iter().map(String::as_str).collect();
-    holds(&told(&ours), &[("/position", &position), ("/sequence", &token)]);
-    let beyond: Vec<String> = write("9223372036854775808", "1");
-    let beyond: Vec<&str> = beyond.iter().map(String::as_str).collect();
-    assert_eq!(cli(client, &beyond).status.code(), Some(2));
+    holds(&told(&write(&token, &token)), &[("/position", &position), ("/sequence", &token)]);
+    for beyond in ["9223372036854775808", "01", "-1"] {
+        assert_eq!(write(beyond, "1").status.code(), Some(2), "{beyond}");
+    }
 }
 
 /// In a header, in a batch, and registered; nothing of it leaves a trace.

@@ -1,6 +1,6 @@
 //! An etcd of one member.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::programs::Programs;
@@ -75,7 +75,7 @@ impl Etcd {
     }
 
     /// Ends, and goes on from a copy in its place: what came after the copy is forgotten.
-    pub(crate) fn restored(self, copy: &std::path::Path) -> Self {
+    pub(crate) fn restored(self, copy: &Path) -> Self {
         let folder = new_folder("etcd");
         let data = folder.join("data");
         self.ctl(&["snapshot", "restore", copy.to_str().unwrap(), "--data-dir", data.to_str().unwrap()]);

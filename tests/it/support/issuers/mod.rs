@@ -6,9 +6,11 @@ pub(crate) mod missing;
 pub(crate) mod programs;
 pub(crate) mod redis;
 
-use std::net::TcpStream;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use super::postgres::patience;
 use super::postgres::watched::Watched;
@@ -41,7 +43,7 @@ fn on_free_ports<T>(mut begin: impl FnMut(&[u16]) -> Result<T, String>, ports: u
     let mut said = String::new();
     for _ in 0..PORTS {
         // All are held until all are known, so that no two are the same.
-        let held: Vec<_> = (0..ports).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let held: Vec<_> = (0..ports).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let free: Vec<u16> = held.iter().map(|one| one.local_addr().unwrap().port()).collect();
         drop(held);
         match begin(&free) {
@@ -53,12 +55,10 @@ fn on_free_ports<T>(mut begin: impl FnMut(&[u16]) -> Result<T, String>, ports: u
     panic!("no port stays free: {said}")
 }
 
-/// Whether a server that says something first, or answers to `question`, says `expected`.
+/// Whether what listens there answers this question with what is expected.
 fn answers(port: u16, question: &str, expected: &str) -> bool {
-    use std::io::{Read as _, Write as _};
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
-    let second = Some(std::time::Duration::from_secs(1));
-    stream.set_read_timeout(second).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut answer = [0; 512];
     let Ok(()) = stream.write_all(question.as_bytes()) else { return false };
     let mut said = String::new();

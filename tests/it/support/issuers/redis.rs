@@ -1,6 +1,6 @@
 //! A Redis.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -62,7 +62,7 @@ impl Redis {
     }
 }
 
-fn command(programs: &Programs, folder: &std::path::Path, keeps: Keeps, port: u16) -> Vec<String> {
+fn command(programs: &Programs, folder: &Path, keeps: Keeps, port: u16) -> Vec<String> {
     let log = match keeps {
         Keeps::Everything => "yes",
         Keeps::Nothing => "no",
