@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::resource::ResourceName;
@@ -15,6 +14,7 @@ use crate::protocol::command::{Acquire, Leave};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::driver::{Job, Task};
+use super::wakeup::instant;
 pub use super::watch::Observer;
 use super::watch::Woken;
 use super::{Ledger, Unserved, answered};
@@ -31,11 +31,11 @@ impl Ledger {
         budget: Duration,
         draining: &CancellationToken,
     ) -> Result<Outcome, Unserved> {
-        let until = Instant::now() + budget;
+        let until = instant() + budget;
         let mut waiter = self.watch.enter(&acquire.resources);
         let mut place = Place { ledger: self, leave: None };
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(instant());
             acquire.wait = Some(Millis::new(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
             let answer = self.attempt(acquire.clone()).await;
             let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {

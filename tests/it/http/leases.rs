@@ -114,9 +114,9 @@ async fn an_ended_lease_says_how_it_ended() {
 async fn what_an_acquire_cannot_do_is_refused_by_name() {
     let house = House::new().await;
     let refused = [
-        (json!({"resource": "pages/a", "wait_ms": 30_001}), "at most 30000 ms"),
-        (json!({"resources": ["pages/a", "pages/a"]}), "twice"),
-        (json!({"resources": (0..17).map(|n| format!("pages/{n}")).collect::<Vec<_>>()}), "1 to 16"),
+        (json!({"resource": "pages/a", "wait_ms": 30_001}), "waits at most 30000 ms"),
+        (json!({"resources": ["pages/a", "pages/a"]}), "resources: it leads to pages/a twice"),
+        (json!({"resources": vec!["pages/a"; 17]}), "resources: it names 17"),
         (json!({"resources": []}), "resources: it names 0"),
         (json!({"resources": [1]}), "resources[0]"),
         (json!({"resource": "pages/a", "resources": ["pages/a"]}), "in one of the two"),
