@@ -76,6 +76,8 @@ async fn calls_refused(seen: &mut Seen, house: &House) {
     }
     for verb in ["revoke", "cancel"] {
         tried(seen, house, control(verb, "bound/late", by(&late.token))).await.refused(412, "lease_expired");
+        tried(seen, house, control(verb, "jobs/cancelled", by("900"))).await.refused(409, "token_jump");
+        tried(seen, house, control(verb, "elected/a", by("1"))).await.refused(403, "advance_forbidden");
     }
     let keyless = control("reopen", "pages/cancelled", reason.clone()).without("idempotency-key");
     tried(seen, house, keyless).await.refused(428, "operation_id_required");
