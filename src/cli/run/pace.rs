@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_pause_lies_between_its_bounds() {
-        let (least, most) = (Duration::from_millis(50), Duration::from_millis(1_000));
+        let (least, most) = (Duration::from_millis(50), Duration::from_secs(1));
         assert_eq!(between(least, most, 0), least);
         assert_eq!(between(least, most, 950), most);
         assert_eq!(between(least, most, 951), least);

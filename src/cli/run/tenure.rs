@@ -184,7 +184,7 @@ mod tests {
         let lease =
             json!({"state": "held", "ttl_ms": ttl, "remaining_ms": remaining, "renew_after_ms": renew_after});
         let span = Span::of(ms(1_000), &Terms::read(&lease).unwrap());
-        let since = |instant: Duration| u64::try_from((instant - ms(1_000)).as_millis()).unwrap();
+        let since = |instant: Duration| u64::try_from(instant.saturating_sub(ms(1_000)).as_millis()).unwrap();
         (since(span.renew_at), since(span.ends_at))
     }
 
