@@ -19,7 +19,10 @@ use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::domain::lease::Holder;
 use crate::domain::resource::Path;
-use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE};
+use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE, RUN_WAIT_MS};
+
+/// The code of a wait at the gateway that ended without a lease.
+const WAITED: &str = "wait_timeout";
 
 /// What is to be owned, and how.
 pub(super) struct Wish {
@@ -116,7 +119,13 @@ enum Outlook {
 fn outlook(failure: &Failure) -> Outlook {
     match failure {
         Failure::Refused(problem) if problem.is_open() => {
-            let pause = problem.retry_after().unwrap_or_else(|| jittered(RUN_PAUSE_MOST));
+            let pause = match problem.retry_after() {
+                // The time was waited at the gateway already. A longer pause would lose the place in its queue, and the
+                // moment in which the lease is given back.
+                Some(asked) if problem.code == WAITED => asked.min(jittered(RUN_PAUSE_MOST)),
+                Some(asked) => asked,
+                None => jittered(RUN_PAUSE_MOST),
+            };
             if problem.is_doubtful() { Outlook::Doubtful { pause } } else { Outlook::Open { pause } }
         }
         Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
@@ -165,12 +174,14 @@ async fn settle(client: &Client, wish: &Wish) {
 }
 
 impl Wish {
+    /// A request that waits at the gateway for as much of what is left as the gateway takes at once.
     fn request(&self, client: &Client, left: Duration) -> RequestBuilder {
-        let body = self.body(left);
-        client.request(Method::POST, "/v1/leases").json(&body).timeout(RUN_ANSWER_TIMEOUT)
+        let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(RUN_WAIT_MS);
+        let patience = RUN_ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
+        client.request(Method::POST, "/v1/leases").json(&self.body(wait_ms)).timeout(patience)
     }
 
-    fn body(&self, _left: Duration) -> Map<String, Value> {
+    fn body(&self, wait_ms: u64) -> Map<String, Value> {
         let mut body = Map::new();
         let names: Vec<&str> = self.resources.iter().map(Path::as_str).collect();
         match names.as_slice() {
@@ -180,6 +191,7 @@ impl Wish {
         body.insert("request_id".to_owned(), self.request_id.to_string().into());
         body.extend(self.holder.as_ref().map(|holder| ("holder".to_owned(), holder.as_str().into())));
         body.extend(self.ttl_ms.map(|ms| ("ttl_ms".to_owned(), ms.into())));
+        body.extend((wait_ms > 0).then(|| ("wait_ms".to_owned(), wait_ms.into())));
         body
     }
 }

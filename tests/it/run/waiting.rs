@@ -106,6 +106,35 @@ fn the_pause_is_the_gateways_and_the_last_try_is_at_the_end_of_the_budget() {
     assert!(ended.took < Duration::from_secs(10), "{ended:?}");
 }
 
+/// The gateway waits for at most 30 s at once, and keeps a place in its queue for a moment only.
+#[test]
+fn the_wait_is_the_gateways_and_goes_on_at_once_with_what_is_left() {
+    let gateway = Upstream::start(|asked, before| match (asked.what, before) {
+        ("acquire", 0) => problem(409, "wait_timeout", true, &json!({"retry_after_ms": 20_000})),
+        ("acquire", 1) => Reply::HangUp,
+        ("acquire", _) => granted(30_000),
+        _ => released(),
+    });
+    Scene::new().script(&gateway.base, &["--wait", "40s"], "exit 0").ended().with(0);
+    let asked = gateway.asked("acquire");
+    let waits: Vec<u64> = asked.iter().map(|asked| asked.body["wait_ms"].as_u64().unwrap()).collect();
+    assert_eq!(waits[..2], [30_000, 30_000]);
+    assert!(asked[1].at.saturating_sub(asked[0].at) < Duration::from_secs(5), "{asked:?}");
+
+    let gateway = Upstream::start(|_, _| lease_held(50));
+    let ended = Scene::new().script(&gateway.base, &["--wait", "400ms"], STARTED).ended();
+    ended.with_one_line(75);
+    let waits: Vec<Value> =
+        gateway.asked("acquire").into_iter().map(|asked| asked.body["wait_ms"].clone()).collect();
+    let first = waits[0].as_u64().unwrap();
+    assert!((350..=400).contains(&first), "{waits:?}");
+    assert!(waits.windows(2).all(|two| two[1].as_u64() < two[0].as_u64()), "{waits:?}");
+
+    let gateway = Upstream::start(|_, _| lease_held(50));
+    Scene::new().script(&gateway.base, &[], STARTED).ended().with_one_line(75);
+    assert_eq!(gateway.asked("acquire")[0].body["wait_ms"], Value::Null);
+}
+
 /// One attempt whose answer is lost may leave a lease that keeps everybody waiting for its ttl.
 #[test]
 fn a_lease_that_nobody_uses_is_given_back() {
