@@ -176,10 +176,6 @@ pub const RETRY_LEASE_LEAST: Duration = Duration::from_millis(50);
 /// Resources that one lease of `run` names, at most: what the gateway takes in one acquisition.
 pub const RUN_RESOURCES: usize = 16;
 
-/// Largest wait that `run` asks the gateway for at once, in milliseconds: the gateway takes no more. A longer budget is
-/// spent in several such waits.
-pub const RUN_WAIT_MS: u64 = 30_000;
-
 /// How long `run` waits for the answer to one acquire beyond the wait that it asked for.
 pub const RUN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -19,7 +19,7 @@ use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::domain::lease::Holder;
 use crate::domain::resource::Path;
-use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE, RUN_WAIT_MS};
+use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE, WAIT_MS};
 
 /// The code of a wait at the gateway that ended without a lease.
 const WAITED: &str = "wait_timeout";
@@ -176,7 +176,7 @@ async fn settle(client: &Client, wish: &Wish) {
 impl Wish {
     /// A request that waits at the gateway for as much of what is left as the gateway takes at once.
     fn request(&self, client: &Client, left: Duration) -> RequestBuilder {
-        let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(RUN_WAIT_MS);
+        let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MS);
         let patience = RUN_ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
         client.request(Method::POST, "/v1/leases").json(&self.body(wait_ms)).timeout(patience)
     }

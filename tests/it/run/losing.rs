@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use super::upstream::{Reply, Upstream, granted, held, problem, released};
-use super::{PATIENCE, Scene, is_alive, until};
+use super::{PATIENCE, Scene, is_alive, post, until};
 use crate::support::gateway::Process;
 
 const WORKS: &str = "echo $$ > pid; sleep 60";
@@ -42,6 +42,22 @@ fn a_cancelled_resource_is_said_to_be_cancelled() {
     let gateway = refuses(410, "lease_superseded", json!({"cancel_requested": true}));
     let ended = Scene::new().script(&gateway.base, &[], WORKS).ended();
     assert!(ended.with_one_line(79).contains("it was cancelled"), "{}", ended.err);
+}
+
+/// An operator takes the resource away from an owner that is at work.
+#[test]
+fn what_an_operator_revokes_or_cancels_is_lost() {
+    for (call, says) in [("revoke", "lease_superseded"), ("cancel", "it was cancelled")] {
+        let (scene, home) = (Scene::new(), tempfile::tempdir().unwrap());
+        let gateway = Process::start(home.path());
+        let run = scene.script(&gateway.base, &["--ttl", "1500ms"], WORKS);
+        let command = scene.pid("pid");
+        post(&gateway, &format!("/v1/{call}/jobs/nightly%20report"), &json!({"reason": "wrong input"}))
+            .expect(200);
+        let ended = run.ended();
+        assert!(ended.with_one_line(79).contains(says), "{call}: {}", ended.err);
+        assert!(!is_alive(command));
+    }
 }
 
 /// The command is asked first: it may clean up behind itself.

@@ -12,7 +12,8 @@ use fencegate::domain::time::Clock as _;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use tempfile::TempDir;
 
-use crate::support::gateway::{binary, command};
+use crate::support::client::Answer;
+use crate::support::gateway::{Process, binary, command};
 
 mod losing;
 mod results;
@@ -108,6 +109,14 @@ impl Started {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Waits until its command has become this program.
+    fn becomes(&self, program: &str) {
+        until(program, || {
+            let names = children(self.pid()).into_iter().map(|child| format!("/proc/{child}/comm"));
+            names.filter_map(|path| fs::read_to_string(path).ok()).any(|name| name.trim_end() == program)
+        });
+    }
+
     /// Time since it was started.
     fn elapsed(&self) -> Duration {
         self.clock.monotonic()
@@ -132,15 +141,21 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        let pid = self.child.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children = children(self.pid());
         // Already gone is fine.
         drop(self.child.kill());
         drop(self.child.wait());
-        for child in children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+        for child in children.into_iter().filter_map(Pid::from_raw) {
             kill_process_group(child, Signal::KILL).unwrap_or_default();
         }
     }
+}
+
+/// The children of a process.
+fn children(of: Pid) -> Vec<i32> {
+    let of = of.as_raw_nonzero();
+    let listed = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 impl Ended {
@@ -164,12 +179,18 @@ fn with_the_binary(command: &mut Command) {
     command.env("PATH", format!("{}:{path}", binary().parent().unwrap().display()));
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = SystemClock::started();
     while !holds() {
         assert!(clock.monotonic() < PATIENCE, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A call by an operator.
+fn post(gateway: &Process, path: &str, body: &serde_json::Value) -> Answer {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(gateway.client().post(path, body))
 }
 
 fn is_alive(pid: Pid) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::upstream::{self, Reply, Upstream};
 use super::{RESOURCE, Scene, Started, is_alive, until};
-use crate::support::gateway::{Process, binary};
+use crate::support::gateway::{Process, binary, command};
 
 /// A script that gets no token cannot be fenced.
 #[test]
@@ -92,6 +92,26 @@ fn several_resources_have_a_token_each_and_none_is_inherited() {
     assert_eq!(rest, "||\n");
     assert_eq!(gateway.asked("acquire")[0].body["resources"], json!([RESOURCE, "jobs/other"]));
     assert_eq!(gateway.order(), ["acquire", "release"]);
+}
+
+/// Each token writes what it is for, and both resources are free at the end.
+#[test]
+fn the_token_of_each_of_several_resources_writes_it() {
+    let (scene, home) = (Scene::new(), tempfile::tempdir().unwrap());
+    let gateway = Process::start(home.path());
+    let script = "for name in \"$@\"; do
+                    token=$(printf '%s' \"$FENCING_TOKENS\" | sed \"s|.*\\\"$name\\\":\\\"\\([^\\\"]*\\).*|\\1|\")
+                    echo \"$name\" | fencegate write \"$name\" --token \"$token\" --operation once - > /dev/null || exit 1
+                  done";
+    let words = ["sh", "-c", script, "sh", RESOURCE, "jobs/other"];
+    let ended = scene.start(&gateway.base, &["--resource", "jobs/other"], &words).ended();
+    assert_eq!(ended.with(0), "");
+    for name in [RESOURCE, "jobs/other"] {
+        let mut get = command(scene.path());
+        let got = get.args(["get", "--url", &gateway.base, name]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&got.stdout), format!("{name}\n"));
+    }
+    scene.start(&gateway.base, &["--resource", "jobs/other"], &["true"]).ended().with(0);
 }
 
 /// A gateway that is away at the end must neither change the result nor hold it up.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::upstream::{self, Upstream, granted};
-use super::{RESOURCE, Scene, Started, is_alive, until, with_the_binary};
+use super::{RESOURCE, Scene, Started, children, is_alive, until, with_the_binary};
 use crate::support::gateway::binary;
 
 /// Grants for long, and takes back.
@@ -55,8 +55,8 @@ fn a_command_that_is_told_to_end_gives_its_own_code() {
     scene.line("ready");
     run.signal(Signal::TERM);
     assert_eq!(run.ended().with(11), "");
-    let run = scene.script(&gateway.base, &[], "echo again > again; sleep 60");
-    scene.line("again");
+    let run = scene.start(&gateway.base, &[], &["sleep", "60"]);
+    run.becomes("sleep");
     run.signal(Signal::INT);
     run.ended().with(130);
     assert_eq!(gateway.order(), ["acquire", "release", "acquire", "release"]);
@@ -96,12 +96,10 @@ fn orphans_are_waited_for() {
     let script =
         "(sh -c 'echo $$ > orphan; sleep 0.2' &); echo $$ > pid; while ! test -e end; do sleep 0.02; done";
     let run = scene.script(&gateway.base, &[], script);
-    let (orphan, pid) = (scene.pid("orphan"), run.pid().as_raw_nonzero());
-    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    until("the orphan is adopted", || words(&children()).len() == 2 || !is_alive(orphan));
+    let (orphan, command) = (scene.pid("orphan"), scene.pid("pid"));
+    until("the orphan is adopted", || children(run.pid()).len() == 2 || !is_alive(orphan));
     until("the orphan is gone", || !is_alive(orphan));
-    assert_eq!(words(&children()), [scene.line("pid")]);
+    assert_eq!(children(run.pid()), [command.as_raw_nonzero().get()]);
     fs::write(scene.path().join("end"), "").unwrap();
     run.ended().with(0);
 }
@@ -125,10 +123,8 @@ fn as_the_first_process_of_a_container_it_works_the_same() {
     with_the_binary(&mut run);
     let run = Started::of(&mut run, scene.path());
     assert_eq!((scene.line("zombies").as_str(), scene.line("parent").as_str()), ("0", "1"));
-    let pid = run.pid().as_raw_nonzero();
-    let first = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let first = rustix::process::Pid::from_raw(first.trim().parse().unwrap()).unwrap();
-    rustix::process::kill_process(first, Signal::TERM).unwrap();
+    let [first] = children(run.pid())[..] else { panic!("unshare has one child") };
+    kill_process(Pid::from_raw(first).unwrap(), Signal::TERM).unwrap();
     assert_eq!(run.ended().with(13), "");
     assert_eq!(gateway.order(), ["acquire", "release"]);
 }

@@ -37,10 +37,14 @@ fn whoever_comes_second_does_not_start_its_command() {
 fn whoever_waits_gets_it_when_it_is_free() {
     let (scene, other, home) = (Scene::new(), Scene::new(), tempfile::tempdir().unwrap());
     let gateway = Process::start(home.path());
-    let owner = scene.script(&gateway.base, &["--ttl", "1s"], "echo $$ > pid; sleep 0.7");
+    let until_end = "echo $$ > pid; while ! test -e end; do sleep 0.02; done";
+    let owner = scene.script(&gateway.base, &["--ttl", "1h"], until_end);
     scene.pid("pid");
-    let second = other.script(&gateway.base, &["--wait", "20s"], STARTED);
+    let second = other.script(&gateway.base, &["--wait", "1h"], STARTED);
+    until("it has waited for a moment", || second.elapsed() > Duration::from_millis(500));
+    std::fs::write(scene.path().join("end"), "").unwrap();
     owner.ended().with(0);
+    // Long before the lease would have ended: the gateway tells whoever waits.
     assert_eq!(second.ended().with(0), "");
     assert_eq!(other.read("started"), "started\n");
 }
