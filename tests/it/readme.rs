@@ -1,4 +1,5 @@
-//! Every `sh` block of the README runs, in order, in one shell, against a fresh gateway, and gives what the page says.
+//! Every `sh` block of the README and of the recipes runs, in order, in one shell, against a fresh gateway, and gives what
+//! the page says.
 
 use std::path::Path;
 use std::process::Command;
@@ -81,10 +82,21 @@ fn run(blocks: &[Block], url: &str, folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_shell_block_of_the_readme_does_what_it_says() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    does_what_it_says("README.md", 6, 5);
+}
+
+#[test]
+fn every_recipe_for_run_does_what_it_says() {
+    does_what_it_says("docs/RUN.md", 3, 3);
+}
+
+/// A page must have at least so many blocks, and so many with what they print: an empty page would hold.
+fn does_what_it_says(page: &str, scripts: usize, answers: usize) {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
     let blocks = blocks(&page);
-    assert!(blocks.len() >= 6, "the story is missing");
-    assert!(blocks.iter().filter(|block| block.expected.is_some()).count() >= 5, "the answers are missing");
+    assert!(blocks.len() >= scripts, "blocks are missing");
+    let expected = blocks.iter().filter(|block| block.expected.is_some()).count();
+    assert!(expected >= answers, "the answers are missing");
     let (home, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let gateway = Process::start(home.path());
     let printed = run(&blocks, &gateway.base, work.path());

@@ -124,8 +124,8 @@ fn ctrl_z_stops_the_command_too_and_it_goes_on_in_front() {
         let (gateway, scene) = (gateway(), Scene::new());
         let script = format!(
             "set -m; fencegate run --resource jobs/a -- bash -c '{asks}; trap \"echo resumed\" CONT; echo up
-             i=0; while test $i -lt 100; do sleep 0.02; test -e end && exit 14; done'
-             echo stopped=$?; touch stopped; fg > /dev/null; echo code=$?"
+             while ! test -e end; do i=$((i+1)); echo $i > count; sleep 0.02; done; exit 14'
+             echo stopped=$?; until test -e seen; do sleep 0.02; done; fg > /dev/null; echo code=$?"
         );
         let mut terminal = Terminal::play(&scene, &gateway.base, &script);
         if !answer.is_empty() {
@@ -135,6 +135,11 @@ fn ctrl_z_stops_the_command_too_and_it_goes_on_in_front() {
         terminal.shows("up");
         terminal.types("\u{1a}");
         terminal.shows("stopped=1");
+        let count = || scene.read("count");
+        let (before, clock) = (count(), SystemClock::started());
+        until("a moment has passed", || clock.monotonic() > Duration::from_millis(300));
+        assert_eq!(count(), before, "the command goes on while it should be stopped");
+        std::fs::write(scene.path().join("seen"), "").unwrap();
         terminal.shows("resumed");
         std::fs::write(scene.path().join("end"), "").unwrap();
         terminal.shows("code=14");
