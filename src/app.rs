@@ -28,7 +28,7 @@ use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite}
 use crate::limits::DRAIN_TIMEOUT;
 
 pub use crate::ledger::MigrationState;
-pub use system::{OsEntropy, SystemClock};
+pub use system::{OsEntropy, SystemClock, WakefulClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.
 #[derive(Clone)]

@@ -37,6 +37,8 @@ mod readme;
 #[cfg(test)]
 mod replicas;
 #[cfg(test)]
+mod run;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod stories;

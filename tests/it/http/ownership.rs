@@ -230,6 +230,10 @@ async fn a_tag_says_whether_a_resource_has_changed() {
         let still = house.call(known(&first, query)).await;
         assert_eq!((still.status, tag(&still)), (304, first.clone()));
     }
+    for form in [format!("W/{first}"), format!("\"x\", {first}"), "*".to_owned()] {
+        assert_eq!(house.call(known(&form, "")).await.status, 304, "{form}");
+    }
+    house.call(known(&first.replace('"', ""), "")).await.refused(400, "invalid_request");
     house.put("pages/a", &lease.token, "one", "x").await.expect(201);
     let second = house.call(known(&first, "?wait_ms=30000")).await;
     second.expect(200);
