@@ -64,16 +64,15 @@ pub(super) fn resource(
     Ok(Some(read))
 }
 
-/// Several resources by name, without their targets, from one view.
+/// Several resources by name, without their targets.
 pub(super) fn named(
     connection: &Connection,
     names: &[ResourceName],
     time: &SharedTime,
 ) -> Result<Vec<ResourceRead>, Fault> {
-    let view = connection.unchecked_transaction().map_err(Fault::from)?;
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        let read = first(&view, RESOURCE, |values| values.name(name), |columns| whole(columns, time))?;
+        let read = first(connection, RESOURCE, |values| values.name(name), |columns| whole(columns, time))?;
         found.extend(read.map(|(read, _)| read));
     }
     Ok(found)
