@@ -23,6 +23,8 @@ mod decision;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod naive;
