@@ -28,7 +28,7 @@ use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite}
 use crate::limits::DRAIN_TIMEOUT;
 
 pub use crate::ledger::MigrationState;
-pub use system::{OsEntropy, SystemClock};
+pub use system::{OsEntropy, SystemClock, WakefulClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.
 #[derive(Clone)]
@@ -197,8 +197,14 @@ fn start<E: Engine>(
     identity: Identity,
 ) -> (Ledger, Committers) {
     let namespaces = config.namespaces.clone();
-    let (render, render_control) = (http::render_receipt, http::render_control);
-    Ledger::start(engines, reader, Setting { namespaces, keyring, identity, render, render_control })
+    let setting = Setting {
+        namespaces,
+        keyring,
+        identity,
+        render: http::render_receipt,
+        render_control: http::render_control,
+    };
+    Ledger::start(engines, reader, setting)
 }
 
 fn fresh_id(entropy: &dyn Entropy) -> anyhow::Result<Uuid> {

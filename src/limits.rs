@@ -173,6 +173,47 @@ pub const RETRY_AFTER_A_PERSON: Duration = Duration::from_secs(30);
 /// The least that a caller is told to wait for a lease that somebody holds.
 pub const RETRY_LEASE_LEAST: Duration = Duration::from_millis(50);
 
+/// Resources that one lease of `run` names, at most: what the gateway takes in one acquisition.
+pub const RUN_RESOURCES: usize = 16;
+
+/// How long `run` waits for the answer to one acquire beyond the wait that it asked for.
+pub const RUN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `run` takes its lease to end earlier than the gateway does, by this part of the ttl: clocks differ in pace, and the
+/// command needs a moment to stop.
+pub const RUN_MARGIN_PART: u32 = 10;
+
+/// Shortest time between two renewals of `run`, so that a lease that cannot be made longer is not asked for in a circle.
+pub const RUN_RENEW_LEAST: Duration = Duration::from_millis(100);
+
+/// Part of the time left that one attempt of `run` to renew may take, so that several fit in before the end.
+pub const RUN_ATTEMPT_PART: u32 = 3;
+
+/// The least that one attempt of `run` to renew may take: less than that is too short for any network.
+pub const RUN_ATTEMPT_LEAST: Duration = Duration::from_millis(250);
+
+/// Shortest pause of `run` before it repeats what was not settled or not answered.
+pub const RUN_PAUSE_LEAST: Duration = Duration::from_millis(50);
+
+/// Longest pause of `run` before it repeats what was not answered, where nobody says how long.
+pub const RUN_PAUSE_MOST: Duration = Duration::from_secs(1);
+
+/// How often `run` compares its clock with the end of its lease: timers stand still while a machine sleeps, the lease
+/// does not.
+pub const RUN_PULSE: Duration = Duration::from_secs(1);
+
+/// How long the release at the end of `run` may take: the result of the command must not wait for a gateway.
+pub const RUN_RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often `run` tries to release: what fails that often ends by its ttl.
+pub const RUN_RELEASE_ATTEMPTS: u32 = 3;
+
+/// Pause between two looks of `run` at a process group that is about to be empty.
+pub const RUN_LOOK: Duration = Duration::from_millis(20);
+
+/// How long `run` waits for a process group to be gone after KILL: a process that waits for a disk ends only then.
+pub const RUN_KILL_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How much of a body is still read and thrown away after an early refusal, in bytes: so that a client that is still
 /// sending gets to read the answer, and not a reset.
 pub const LINGER_BYTES: usize = 4 * 1_048_576;

@@ -39,6 +39,48 @@ impl Clock for SystemClock {
     }
 }
 
+/// Time since the machine was started, sleep included.
+///
+/// The monotonic clock of [`SystemClock`] stands still while the machine sleeps. Whoever must know that a lease has
+/// ended meanwhile, and cannot ask, counts by this one.
+#[derive(Debug, Clone, Copy)]
+pub struct WakefulClock {
+    #[cfg(not(target_os = "linux"))]
+    since_start: SystemClock,
+}
+
+impl WakefulClock {
+    /// The clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            #[cfg(not(target_os = "linux"))]
+            since_start: SystemClock::started(),
+        }
+    }
+
+    /// Time since some fixed instant. It never goes back.
+    #[must_use]
+    #[cfg(target_os = "linux")]
+    pub fn elapsed(&self) -> Duration {
+        use rustix::time::{ClockId, clock_gettime};
+        Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
+    }
+
+    /// The same where the system has no such clock: sleep does not count.
+    #[must_use]
+    #[cfg(not(target_os = "linux"))]
+    pub fn elapsed(&self) -> Duration {
+        self.since_start.monotonic()
+    }
+}
+
+impl Default for WakefulClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Randomness of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct OsEntropy;

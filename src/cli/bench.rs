@@ -217,9 +217,11 @@ struct Tied {
 pub(super) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
     let (first, rest) = (arguments.get(1)?, || arguments.iter().skip(1));
     let ended = if first == OPPONENT {
-        Peer::try_parse_from(rest()).map(|peer| end(&Output::new(false), |output| peer.run(output)))
+        Peer::try_parse_from(rest())
+            .map(|peer| end(&Output::new(false), |output| peer.run(output).map(|()| ExitCode::SUCCESS)))
     } else if first == KEEPER {
-        Keeper::try_parse_from(rest()).map(|keeper| end(&Output::new(false), |_| keeper.run()))
+        Keeper::try_parse_from(rest())
+            .map(|keeper| end(&Output::new(false), |_| keeper.run().map(|()| ExitCode::SUCCESS)))
     } else if first == TIED {
         Tied::try_parse_from(rest()).map(|Tied { program, arguments }| {
             end(&Output::new(false), |_| Err(Failure::Start(bench::tie(&program, &arguments))))

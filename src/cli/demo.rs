@@ -44,7 +44,9 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Refused(_)
         | Failure::Unreachable(_)
         | Failure::Lost(_)
-        | Failure::Story(_)) => other,
+        | Failure::Story(_)
+        | Failure::NeverOwned(_)
+        | Failure::OwnershipLost(_)) => other,
     })
 }
 

@@ -24,6 +24,10 @@ pub(super) enum Ending {
     Unknown,
     /// 4: nothing took effect yet; later it may.
     Unsettled,
+    /// 75: `run` did not become the owner; the command was not started.
+    NeverOwned,
+    /// 79: `run` was the owner and is no more; the command was stopped.
+    OwnershipLost,
 }
 
 impl From<Ending> for ExitCode {
@@ -34,6 +38,8 @@ impl From<Ending> for ExitCode {
             Ending::Unusable => 2,
             Ending::Unknown => 3,
             Ending::Unsettled => 4,
+            Ending::NeverOwned => 75,
+            Ending::OwnershipLost => 79,
         })
     }
 }
@@ -57,6 +63,10 @@ pub(super) enum Failure {
     Output(io::Error),
     /// The demonstration did not go as it must.
     Story(String),
+    /// `run` did not become the owner.
+    NeverOwned(String),
+    /// `run` lost its lease while the command ran.
+    OwnershipLost(String),
 }
 
 /// A refusal as the gateway sends it (RFC 9457).
@@ -93,6 +103,31 @@ impl Problem {
         self.status
     }
 
+    /// Whether the same request may succeed later, or its outcome is not known: a repetition is safe then.
+    pub(super) fn is_open(&self) -> bool {
+        self.retryable || self.effect == "unknown"
+    }
+
+    /// Whether a repetition could find that it took effect after all.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.effect == "unknown"
+    }
+
+    /// How long the gateway asks to wait.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_ms.map(Duration::from_millis)
+    }
+
+    /// Whether the resource of an ended lease was cancelled.
+    pub(super) fn cancel_requested(&self) -> bool {
+        self.raw.get("cancel_requested") == Some(&Value::Bool(true))
+    }
+
+    /// Code, status and detail on one line.
+    fn brief(&self) -> String {
+        format!("{} ({}): {}", self.code, self.status, self.detail)
+    }
+
     fn ending(&self) -> Ending {
         match self.status {
             // "In progress" has no effect yet that anybody could know, and asks for a later try.
@@ -119,7 +154,11 @@ impl Problem {
                     None => again.to_owned(),
                 }
             }
-            Ending::Done | Ending::Refused | Ending::Unusable => {
+            Ending::Done
+            | Ending::Refused
+            | Ending::Unusable
+            | Ending::NeverOwned
+            | Ending::OwnershipLost => {
                 "follow the line above; repeating it unchanged does not help".to_owned()
             }
         }
@@ -130,7 +169,11 @@ impl Problem {
         let heading = match self.ending() {
             Ending::Unsettled => "not settled",
             Ending::Unknown => "outcome unknown",
-            Ending::Done | Ending::Refused | Ending::Unusable => "refused",
+            Ending::Done
+            | Ending::Refused
+            | Ending::Unusable
+            | Ending::NeverOwned
+            | Ending::OwnershipLost => "refused",
         };
         let mut text =
             format!("{heading}: {} ({} {}, effect {})", self.title, self.status, self.code, self.effect);
@@ -157,7 +200,26 @@ impl Failure {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
             Self::Usage(_) | Self::Mistakes(_) | Self::Start(_) | Self::Output(_) => Ending::Unusable,
             Self::Story(_) => Ending::Refused,
+            Self::NeverOwned(_) => Ending::NeverOwned,
+            Self::OwnershipLost(_) => Ending::OwnershipLost,
         }
+    }
+
+    /// What happened on one line, for commands that say it inside a sentence of their own.
+    pub(super) fn brief(&self) -> String {
+        let text = match self {
+            Self::Refused(problem) => problem.brief(),
+            Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Lost(text)
+            | Self::Story(text)
+            | Self::NeverOwned(text)
+            | Self::OwnershipLost(text) => text.clone(),
+            Self::Mistakes(mistakes) => mistakes.to_string(),
+            Self::Start(error) => format!("{error:#}"),
+            Self::Output(error) => error.to_string(),
+        };
+        clean(&text).replace('\n', " ")
     }
 
     /// What is said to a person; empty where nothing is to be said.
@@ -166,6 +228,7 @@ impl Failure {
             Self::Usage(text) | Self::Unreachable(text) | Self::Lost(text) | Self::Story(text) => {
                 format!("error: {}", clean(text))
             }
+            Self::NeverOwned(_) | Self::OwnershipLost(_) => format!("fencegate run: {}", self.brief()),
             Self::Mistakes(mistakes) => clean(&mistakes.to_string()),
             Self::Start(error) => format!("error: {}", clean(&format!("{error:#}"))),
             Self::Refused(problem) => problem.told(),
@@ -179,7 +242,12 @@ impl Failure {
         match self {
             Self::Refused(problem) => problem.raw.clone(),
             Self::Mistakes(mistakes) => json!({ "mistakes": mistakes.iter().collect::<Vec<_>>() }),
-            Self::Usage(text) | Self::Unreachable(text) | Self::Lost(text) | Self::Story(text) => {
+            Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Lost(text)
+            | Self::Story(text)
+            | Self::NeverOwned(text)
+            | Self::OwnershipLost(text) => {
                 json!({ "error": text })
             }
             Self::Start(error) => json!({ "error": format!("{error:#}") }),

@@ -18,6 +18,7 @@ mod migrate;
 mod openapi;
 mod operations;
 mod output;
+mod run;
 mod serve;
 mod settings;
 mod table;
@@ -43,7 +44,8 @@ Exit codes:
   1  refused by the gateway, settled: do not retry with the same values
   2  usage or configuration error, or it could not start
   3  the gateway cannot be reached, or its answer is unknown: retry with the same operation id
-  4  not settled: retry later with the same operation id";
+  4  not settled: retry later with the same operation id
+`run` passes on the code of its command, and has 75, 79, 126 and 127 besides: see `fencegate run --help`.";
 
 /// An HTTP fencing gateway: a stale or conflicting write never reaches the storage behind it.
 #[derive(Parser)]
@@ -95,6 +97,11 @@ enum Command {
     /// Own a resource for a while
     #[command(subcommand)]
     Lease(lease::Lease),
+    /// Run a command while a lease is held, and stop it when the lease is lost
+    ///
+    /// Acquires, gives the fencing token to the command by its environment, renews, and releases at the end. Gives any
+    /// script fencing: fencegate run --resource jobs/report -- ./report.sh
+    Run(run::Run),
     /// Write through the fence, or delete
     ///
     /// The operation id makes it safe to run the same command again: it is applied at most once, and answered as the
@@ -137,9 +144,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // The demonstration starts its workers so; they are no command for people and stand in no help.
     if arguments.get(1).is_some_and(|first| first == demo::WORKER) {
         return match demo::Worker::try_parse_from(arguments.iter().skip(1)) {
-            Ok(worker) => end(&Output::new(false), |output| worker.run(output)),
+            Ok(worker) => end(&Output::new(false), |output| worker.run(output).map(|()| ExitCode::SUCCESS)),
             Err(usage) => output::usage(&usage),
         };
+    }
+    if arguments.get(1).is_some_and(|first| first == run::LAUNCH) {
+        return run::launch(&arguments, &Output::new(false));
     }
     if let Some(ended) = bench::hidden(&arguments) {
         return ended;
@@ -151,9 +161,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs a command, says why it failed where it did, and gives the exit code.
-fn end(output: &Output, command: impl FnOnce(&Output) -> Result<(), Failure>) -> ExitCode {
+fn end(output: &Output, command: impl FnOnce(&Output) -> Result<ExitCode, Failure>) -> ExitCode {
     match command(output) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             output.failure(&failure);
             failure.ending().into()
@@ -161,10 +171,11 @@ fn end(output: &Output, command: impl FnOnce(&Output) -> Result<(), Failure>) ->
     }
 }
 
-fn dispatch(cli: Cli, output: &Output) -> Result<(), Failure> {
+fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
     let Global { config, url, json: _ } = cli.global;
     let config = config.as_deref();
-    match cli.command {
+    let done = match cli.command {
+        Command::Run(command) => return command.run(&url, output),
         Command::Serve(command) => command.run(config),
         Command::Check => check::run(config, output),
         Command::Migrate(command) => command.run(config, output),
@@ -178,7 +189,8 @@ fn dispatch(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Openapi => openapi::run(output),
         Command::Completions(command) => command.run(output),
         Command::Man(command) => command.run(output),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn with_client<F>(url: &str, command: F) -> Result<(), Failure>

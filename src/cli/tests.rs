@@ -37,6 +37,10 @@ fn every_command_is_read_in_its_documented_form() {
         format!("lease renew {ID}"),
         format!("lease renew {ID} --ttl 1500ms"),
         format!("lease release {ID}"),
+        "run --resource a/b -- command".to_owned(),
+        "run --resource a/b --resource a/c --wait 60s --ttl 30s --holder h --grace 10s -- command --flag -x"
+            .to_owned(),
+        "run --resource a/b --wait 0 --grace 0 --url http://127.0.0.1:1 -- command -- --".to_owned(),
         "write a/b --token 0.1.x --operation o f".to_owned(),
         "write a/b --token 1 --operation o --sequence 4 --incarnation 1 --content-type text/plain -"
             .to_owned(),
@@ -69,6 +73,14 @@ fn what_makes_no_sense_is_refused_before_anything_is_sent() {
         "lease acquire a/b --ttl 0s",
         "lease acquire a/b --request-id 5",
         "lease renew short",
+        "run --resource a/b",
+        "run --resource a/b --",
+        "run --resource a/b command",
+        "run -- command",
+        "run --resource a -- command",
+        "run --resource a/b --wait 5 -- command",
+        "run --resource a/b --ttl 0 -- command",
+        "run --resource a/b --grace -1s -- command",
         "write a/b --token 1 --operation o",
         "write a/b --token 1 f",
         "write a/b --token 0 --operation o f",
@@ -97,11 +109,13 @@ fn help_and_version_are_no_mistakes() {
 }
 
 #[test]
-fn the_worker_of_the_demonstration_is_no_command_for_people() {
+fn what_this_program_starts_of_itself_is_no_command_for_people() {
     let mut script = Vec::new();
     clap_complete::generate(clap_complete::Shell::Bash, &mut Cli::command(), "fencegate", &mut script);
-    assert!(!String::from_utf8(script).unwrap().contains(super::demo::WORKER));
-    assert!(parsed("demo-worker").is_err());
+    let script = String::from_utf8(script).unwrap();
+    for word in [super::demo::WORKER, super::run::LAUNCH] {
+        assert!(!script.contains(word) && parsed(word).is_err(), "{word}");
+    }
 }
 
 /// Answers one request with these bytes, and gives what was asked.

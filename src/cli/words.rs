@@ -60,10 +60,14 @@ pub(super) fn tags(text: &str) -> Result<String, String> {
     TagList::parse(&quoted).map(|_| quoted).map_err(|error| error.to_string())
 }
 
+/// A length of time such as `30s` or `1500ms`; `0` is none at all.
+pub(super) fn length(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 30s, 1500ms or 2m"))
+}
+
 /// A length of time such as `30s` or `1500ms`, in milliseconds.
 pub(super) fn ttl_ms(text: &str) -> Result<u64, String> {
-    let length: Duration = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write it like 30s, 1500ms or 2m"))?;
+    let length = length(text)?;
     match u64::try_from(length.as_millis()) {
         Ok(ms) if ms > 0 && length == Duration::from_millis(ms) => Ok(ms),
         Ok(_) | Err(_) => Err("give whole milliseconds, at least one".to_owned()),

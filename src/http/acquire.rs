@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::domain::lease::Holder;
 use crate::domain::resource::ResourceName;
-use crate::limits::{RETRY_LEASE_LEAST, WAIT_MS};
+use crate::limits::{RETRY_AFTER, RETRY_LEASE_LEAST, WAIT_MS};
 use crate::protocol::command::{Acquire, MAX_RESOURCES};
 use crate::protocol::outcome::{Blocked, Blocker, Grant};
 use crate::protocol::{Command, Outcome, Refusal};
@@ -199,25 +199,31 @@ pub(super) fn drawn(hall: &Hall) -> Result<[u8; 16], Problem> {
 
 fn not_granted(refusal: &Refusal, resource: Option<&ResourceName>, hall: &Hall) -> Problem {
     let problem = problem::refused(refusal, &About { resource, ..About::default() });
-    match refusal {
-        Refusal::LeaseBlocked(blockers) | Refusal::WaitTimeout(blockers) => {
-            problem.retry_after(jittered(blockers, hall))
-        }
-        _ => problem,
+    if let Refusal::LeaseBlocked(blockers) = refusal {
+        return problem.retry_after(jittered(blockers, hall));
     }
+    if let Refusal::WaitTimeout(_) = refusal {
+        // A place in the queue is only kept for a moment.
+        return problem.retry_after(within(RETRY_LEASE_LEAST, RETRY_AFTER, chance(hall)));
+    }
+    problem
 }
 
 /// Callers come back at different times, and early ones may be lucky: the owner may release before the end. In a lock
 /// delay or a queue nobody is lucky before its time.
 fn jittered(blockers: &[Blocker], hall: &Hall) -> Duration {
     let longest = Blocker::longest(blockers).duration();
-    let drawn = hall.door.entropy.draw().unwrap_or_default();
-    let (first, _) = drawn.split_at(8);
-    let chance = u64::from_be_bytes(first.try_into().unwrap_or_default());
+    let chance = chance(hall);
     if blockers.iter().any(|one| matches!(one.why, Blocked::Held { .. })) {
         return within(RETRY_LEASE_LEAST, longest.min(RETRY_LEASE_MOST), chance);
     }
     longest.saturating_add(within(Duration::ZERO, RETRY_LEASE_LEAST, chance)).max(RETRY_LEASE_LEAST)
+}
+
+fn chance(hall: &Hall) -> u64 {
+    let drawn = hall.door.entropy.draw().unwrap_or_default();
+    let (first, _) = drawn.split_at(8);
+    u64::from_be_bytes(first.try_into().unwrap_or_default())
 }
 
 fn within(least: Duration, most: Duration, chance: u64) -> Duration {

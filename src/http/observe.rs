@@ -23,6 +23,7 @@ use crate::domain::time::Timestamp;
 use crate::ledger::Ledger;
 use crate::ledger::read::{LeaseRead, ResourceRead};
 use crate::ledger::waiting::Observer;
+use crate::ledger::wakeup::instant;
 use crate::limits::{EVENTS_HEARTBEAT, EVENTS_REFRESH, RETRY_AFTER};
 use crate::protocol::outcome::LeaseView;
 
@@ -40,7 +41,7 @@ const TAG_BYTES: usize = 16;
 pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
     let (hall, headers) = (asked.hall, asked.headers());
     let place = names::place_below(&asked.head.uri, "/v1/resources", hall.namespaces())?;
-    let until = Instant::now() + asked.query.wait()?.unwrap_or_default();
+    let until = instant() + asked.query.wait()?.unwrap_or_default();
     let mut observer: Option<Observer> = None;
     loop {
         let found = resources::found(hall, &place).await?;
@@ -48,7 +49,7 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
         if !is_known(headers, &tag) {
             return Ok(answer(StatusCode::OK, &tag, Body::from(resources::rendered(&found))));
         }
-        let now = Instant::now();
+        let now = instant();
         if now >= until {
             return Ok(answer(StatusCode::NOT_MODIFIED, &tag, Body::empty()));
         }
@@ -112,7 +113,7 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
         ledger: door.ledger.clone(),
         draining: door.draining.clone(),
         known: found.lease.expires_at,
-        next: Instant::now(),
+        next: instant(),
         id,
         queue: VecDeque::new(),
         ended: false,
@@ -157,14 +158,14 @@ impl Stream {
             match self.ledger.read(move |reader| reader.lease(bucket, hash)).await {
                 Ok(Some(found)) => self.take_in(&found),
                 Ok(None) => return None,
-                Err(_) => self.next = Instant::now() + RETRY_AFTER,
+                Err(_) => self.next = instant() + RETRY_AFTER,
             }
         }
     }
 
     fn take_in(&mut self, found: &LeaseRead) {
         let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
-        self.next = Instant::now() + EVENTS_REFRESH.min(view.remaining.duration());
+        self.next = instant() + EVENTS_REFRESH.min(view.remaining.duration());
         match view.state {
             LeaseState::Held if found.lease.expires_at == self.known => return,
             LeaseState::Held => self.tell("renewed", &view),

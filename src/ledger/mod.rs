@@ -19,6 +19,7 @@ mod steps;
 pub mod sweep;
 mod time;
 pub mod waiting;
+pub mod wakeup;
 mod watch;
 
 use std::sync::Arc;
@@ -144,8 +145,9 @@ impl Ledger {
         let attempts = Arc::new(Semaphore::new(limits::WAITING_ATTEMPTS));
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
-        let _looking = Arc::new(ended.drop_guard());
-        let ledger = Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking };
+        let looking = Arc::new(ended.drop_guard());
+        let ledger =
+            Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking: looking };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

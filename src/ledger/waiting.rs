@@ -5,9 +5,13 @@
 
 use std::time::Duration;
 
+<<<<<<< HEAD
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
+=======
+use tokio::sync::oneshot;
+>>>>>>> leases
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::WaitOrder;
@@ -16,7 +20,12 @@ use crate::domain::time::Millis;
 use crate::protocol::command::{Acquire, Leave};
 use crate::protocol::{Command, Outcome, Refusal};
 
+<<<<<<< HEAD
 use super::driver::{Answer, Job, Task};
+=======
+use super::driver::{Job, Task};
+use super::wakeup::instant;
+>>>>>>> leases
 pub use super::watch::Observer;
 use super::watch::Woken;
 use super::{Ledger, Unserved, answered, enqueue};
@@ -33,11 +42,11 @@ impl Ledger {
         budget: Duration,
         draining: &CancellationToken,
     ) -> Result<Outcome, Unserved> {
-        let until = Instant::now() + budget;
+        let until = instant() + budget;
         let mut waiter = self.watch.enter(&acquire.resources);
         let mut place = Place { ledger: self, leave: self.place_of(&acquire) };
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(instant());
             acquire.wait = Some(Millis::new(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
             let answer = self.attempt(acquire.clone()).await;
             let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {

@@ -7,6 +7,7 @@
 //! Nothing here decides anything: whoever is woken asks again, and the transaction judges.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +26,7 @@ use crate::protocol::rows::{LeaseRow, ResourceRow};
 
 use super::changeset::ChangeSet;
 use super::read::{Reader, ResourceRead};
+use super::wakeup::instant;
 
 /// The list. Shared by the committers, the callers and the task that looks.
 #[derive(Default)]
@@ -47,12 +49,18 @@ struct Slots {
 struct Slot {
     /// + 1 for each change. Observers hear of it here.
     version: watch::Sender<u64>,
-    waiters: BTreeMap<Rank, Arc<Notify>>,
+    waiters: BTreeMap<Rank, Arc<Entry>>,
     observers: usize,
     /// When the resource will be free, as far as anybody knows.
     due: Option<Instant>,
     /// What the last look found.
     seen: Option<(ResourceRow, Option<LeaseRow>)>,
+}
+
+/// A waiter as the lists have it.
+struct Entry {
+    turn: Notify,
+    resources: Vec<ResourceName>,
 }
 
 /// The order of waking: by place in the durable queue where there is one, and those without a place by arrival.
@@ -74,7 +82,7 @@ impl Slot {
     /// The lease may be free: the first waiter is to ask. One that is asking at the moment will ask once more.
     fn free(&self) {
         if let Some((_, first)) = self.waiters.first_key_value() {
-            first.notify_one();
+            first.turn.notify_one();
         }
     }
 
@@ -117,18 +125,18 @@ impl Watch {
 
     /// Enters a caller that waits for all of these resources.
     pub(super) fn enter(self: &Arc<Self>, resources: &[ResourceName]) -> Waiter {
-        let notify = Arc::new(Notify::new());
+        let entry = Arc::new(Entry { turn: Notify::new(), resources: resources.to_vec() });
         let mut slots = self.slots();
         slots.drawn = slots.drawn.wrapping_add(1);
         let rank = Rank { ticket: u64::MAX, arrival: slots.drawn };
         for resource in resources {
-            slots.slot(resource).waiters.insert(rank, notify.clone());
+            slots.slot(resource).waiters.insert(rank, entry.clone());
         }
         self.count.store(slots.by_name.len(), Ordering::Release);
         drop(slots);
         self.stirred.notify_one();
         let ranks = resources.iter().map(|resource| (resource.clone(), rank)).collect();
-        Waiter { watch: self.clone(), ranks, notify, granted: false }
+        Waiter { watch: self.clone(), ranks, entry, granted: false }
     }
 
     /// Begins to observe a resource.
@@ -150,7 +158,7 @@ impl Watch {
         namespaces: Namespaces,
         ended: CancellationToken,
     ) {
-        let mut next = Instant::now();
+        let mut next = instant();
         loop {
             let due = self.due();
             tokio::select! {
@@ -160,9 +168,9 @@ impl Watch {
                 () = sleep_until(due.map_or(next, |due| due.min(next))), if self.is_watching() => {}
             }
             self.come_due();
-            if Instant::now() >= next && self.is_watching() {
+            if instant() >= next && self.is_watching() {
                 self.look_once(reader.as_ref(), &namespaces).await;
-                next = Instant::now() + WATCH_PAUSE;
+                next = instant() + WATCH_PAUSE;
             }
         }
     }
@@ -177,7 +185,7 @@ impl Watch {
 
     /// What was to be free by now is tried, and whoever observes it looks again.
     fn come_due(&self) {
-        let now = Instant::now();
+        let now = instant();
         for slot in self.slots().by_name.values_mut() {
             if slot.due.is_some_and(|due| due <= now) {
                 slot.due = None;
@@ -215,7 +223,7 @@ impl Watch {
         if free_in.get() == 0 {
             slot.free();
         } else {
-            slot.due = Some(Instant::now() + free_in.duration());
+            slot.due = Some(instant() + free_in.duration());
         }
     }
 }
@@ -243,11 +251,15 @@ pub(super) enum Woken {
     ByTheEnd,
 }
 
+fn blocks(blockers: &[Blocker], resource: &ResourceName) -> bool {
+    blockers.iter().any(|one| one.resource == *resource)
+}
+
 /// A caller that waits. When it goes without a lease, the next one is woken in its place.
 pub(super) struct Waiter {
     watch: Arc<Watch>,
     ranks: Vec<(ResourceName, Rank)>,
-    notify: Arc<Notify>,
+    entry: Arc<Entry>,
     granted: bool,
 }
 
@@ -259,10 +271,11 @@ impl Waiter {
         for (resource, rank) in &mut self.ranks {
             let Some(slot) = slots.by_name.get_mut(resource) else { continue };
             let Some(blocker) = blockers.iter().find(|one| one.resource == *resource) else {
-                let next =
-                    slot.waiters.range((std::ops::Bound::Excluded(*rank), std::ops::Bound::Unbounded)).next();
-                if let Some((_, next)) = next {
-                    next.notify_one();
+                // Whoever waits for the same as this one is refused for the same reason.
+                let stuck = |entry: &Entry| entry.resources.iter().any(|name| blocks(blockers, name));
+                let mut behind = slot.waiters.range((Bound::Excluded(*rank), Bound::Unbounded));
+                if let Some((_, next)) = behind.find(|(_, entry)| !stuck(entry)) {
+                    next.turn.notify_one();
                 }
                 continue;
             };
@@ -271,9 +284,9 @@ impl Waiter {
             {
                 slot.waiters.remove(rank);
                 rank.ticket = place.number;
-                slot.waiters.insert(*rank, self.notify.clone());
+                slot.waiters.insert(*rank, self.entry.clone());
             }
-            let due = Instant::now() + blocker.free_in.duration();
+            let due = instant() + blocker.free_in.duration();
             if slot.due.is_none_or(|known| due < known) {
                 slot.due = Some(due);
                 self.watch.stirred.notify_one();
@@ -286,7 +299,11 @@ impl Waiter {
         tokio::select! {
             biased;
             () = draining.cancelled() => Woken::ByTheEnd,
+<<<<<<< HEAD
             // Before the wake-up: one that is woken again and again would else go beyond its time.
+=======
+            () = self.entry.turn.notified() => Woken::ToAsk,
+>>>>>>> leases
             () = sleep_until(until) => Woken::TooLate,
             () = self.notify.notified() => Woken::ToAsk,
         }

@@ -124,9 +124,9 @@ pub(super) fn decide(
     namespace.record(&mut changes);
     let mut after = row;
     match control.verb {
-        ControlVerb::Revoke => revoke(&mut after),
+        ControlVerb::Revoke => revoke(&mut after, control.claim.as_ref()),
         ControlVerb::Cancel => {
-            revoke(&mut after);
+            revoke(&mut after, control.claim.as_ref());
             after.life = Life::Cancelled;
             after.reason = Some(control.reason.clone());
         }
@@ -164,11 +164,13 @@ fn refusal(
     changes: &mut Vec<Change>,
 ) -> Result<Option<Refusal>, Inconsistent> {
     if let Some(claim) = &control.claim {
-        if let Some(refusal) = table::sealed(snapshot, namespace, row, claim) {
+        let not_yours = match control.verb {
+            ControlVerb::Revoke | ControlVerb::Cancel => table::claim(snapshot, namespace, row, claim),
+            // To bring a newer position is what the token of a reopen is for.
+            ControlVerb::Reopen => reopening(snapshot, namespace, row, claim),
+        };
+        if let Some(refusal) = not_yours {
             return Ok(Some(refusal));
-        }
-        if claim.position.epoch > namespace.row.epoch {
-            return Ok(Some(Refusal::EpochAhead { epoch: namespace.row.epoch }));
         }
         if table::is_stale(namespace, row, claim.position) {
             return Ok(Some(table::stale(namespace, claim)));
@@ -183,9 +185,7 @@ fn refusal(
         }
         (ControlVerb::Reopen, Life::Cancelled) if external => match &control.claim {
             None => Some(Refusal::FreshTokenRequired),
-            Some(claim) if claim.position == row.floor && !claim.position.is_above(row.floor) => {
-                Some(table::stale(namespace, claim))
-            }
+            Some(claim) if !claim.position.is_above(row.floor) => Some(table::stale(namespace, claim)),
             Some(_) => None,
         },
         (ControlVerb::Revoke | ControlVerb::Cancel, Life::Active | Life::Cancelled) => match &control.claim {
@@ -196,8 +196,19 @@ fn refusal(
     })
 }
 
-/// Everything that was issued or admitted so far is refused from now on.
-fn revoke(row: &mut ResourceRow) {
+/// Rows 8 to 10.
+fn reopening(snapshot: &Snapshot, namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+    let epoch = namespace.row.epoch;
+    let ahead = || (claim.position.epoch > epoch).then_some(Refusal::EpochAhead { epoch });
+    table::sealed(snapshot, namespace, row, claim).or_else(ahead)
+}
+
+/// Everything that was issued or admitted so far is refused from now on, and so is the owner that ends itself. Under a
+/// trusted issuer it may bring a position that is above the floor, and admission is what raises it.
+fn revoke(row: &mut ResourceRow, claim: Option<&Claim>) {
+    if let Some(claim) = claim {
+        row.floor = row.floor.or_higher(claim.position);
+    }
     let newest = row.issued.or_higher(row.floor);
     let through = row.revoked_through.map_or(newest, |mark| mark.or_higher(newest));
     // Before the first position there is nothing to revoke.
@@ -241,11 +252,15 @@ fn end(
         LeaseState::Expired => write_down(lease, LeaseState::Expired, now, changes),
         LeaseState::Released | LeaseState::Superseded => {}
     }
-    let after = changes.iter().rev().find_map(|change| match change {
-        Change::LeaseChanged { after, .. } if after.acquisition == lease.acquisition => Some(after.as_ref()),
-        _ => None,
-    });
-    Ok(Some(after.unwrap_or(lease).clone()))
+    let mut after = lease;
+    for change in changes.iter() {
+        if let Change::LeaseChanged { before: _, after: changed } = change
+            && changed.acquisition == lease.acquisition
+        {
+            after = changed;
+        }
+    }
+    Ok(Some(after.clone()))
 }
 
 fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {

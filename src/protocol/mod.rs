@@ -100,7 +100,7 @@ pub fn decide(
         Command::Advance(advance) => advance::decide(context, snapshot, advance, now),
         Command::Transfer(transfer) => lease::transfer(context, snapshot, transfer, now),
         Command::Control(control) => control::decide(context, snapshot, control, now),
-        Command::Sweep(sweep) => lease::sweep(context, snapshot, sweep, now),
+        Command::Sweep(sweep) => Ok(lease::sweep(snapshot, sweep, now)),
         Command::Leave(leave) => Ok(lease::leave(snapshot, leave, now)),
     }
 }

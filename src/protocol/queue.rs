@@ -67,13 +67,14 @@ impl Queue {
         let short = short(key);
         self.0.retain(|ticket| ticket.until > now);
         let (places, number) = (self.0.len(), self.0.last().map_or(1, |last| last.number.saturating_add(1)));
-        match self.0.iter_mut().find(|ticket| ticket.key == short) {
+        if let Some(ticket) = self.0.iter_mut().find(|ticket| ticket.key == short) {
             // A shorter wait of the same request does not give the place up; and a few milliseconds more are not worth
             // a change of the row.
-            Some(ticket) if until > ticket.until.plus(Millis::new(1_000)) => ticket.until = until,
-            Some(_) => {}
-            None if places < PLACES => self.0.push(Ticket { number, key: short, until }),
-            None => {}
+            if until > ticket.until.plus(Millis::new(1_000)) {
+                ticket.until = until;
+            }
+        } else if places < PLACES {
+            self.0.push(Ticket { number, key: short, until });
         }
     }
 

@@ -115,10 +115,10 @@ fn completions_manual_pages_and_the_description_come_out_of_the_binary() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(folder.path(), &["completions", shell]);
         assert_eq!(code(&script), 0);
-        assert!(said(&script).contains("operations"), "{shell}");
+        assert!(said(&script).contains("operations") && said(&script).contains("grace"), "{shell}");
     }
     assert_eq!(code(&run(folder.path(), &["man", "pages"])), 0);
-    for page in ["fencegate.1", "fencegate-write.1", "fencegate-lease-acquire.1"] {
+    for page in ["fencegate.1", "fencegate-run.1", "fencegate-write.1", "fencegate-lease-acquire.1"] {
         assert!(folder.path().join("pages").join(page).is_file(), "{page}");
     }
     assert!(said(&run(folder.path(), &["openapi"])).contains("openapi: 3.1"));

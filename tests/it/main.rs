@@ -23,7 +23,11 @@ mod decision;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+<<<<<<< HEAD
 mod leases;
+=======
+mod issuers;
+>>>>>>> leases
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -36,6 +40,8 @@ mod postgres;
 mod readme;
 #[cfg(test)]
 mod replicas;
+#[cfg(test)]
+mod run;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]

@@ -64,34 +64,54 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         }
         Refusal::UnknownNamespace(namespace) => format!("namespace {namespace:?} is not configured"),
         Refusal::DefinitionDiffers { recorded, configured } => differs(recorded, configured, about),
-        Refusal::LeaseBlocked(blockers) => blocked(blockers),
-        Refusal::WaitTimeout(blockers) => {
-            format!("{}; the time to wait is over: go on with the same request id", blocked(blockers))
-        }
-        Refusal::RequestMismatch => {
-            "this request id has acquired with another holder or ttl_ms; repeat that request \
-             exactly, or choose a new request id"
-                .to_owned()
-        }
-        Refusal::LeaseEnded { cancelled: true, .. } => {
-            "the work was cancelled; stop, and do not acquire again until it is reopened".to_owned()
-        }
-        Refusal::LeaseEnded { state, .. } => ended(*state).to_owned(),
-        Refusal::NothingToControl => {
-            format!("nothing is known about {resource}: nobody acquired, advanced or wrote it")
-        }
-        Refusal::FreshTokenRequired => format!(
-            "{} has an external issuer: send fencing_token with a position freshly read from it",
-            of(about)
-        ),
-        Refusal::NoSuchLease => "no lease has this acquisition id; send it as acquire returned it".to_owned(),
-        Refusal::TtlOutOfBounds(error) => error.to_string(),
+        Refusal::LeaseBlocked(_)
+        | Refusal::WaitTimeout(_)
+        | Refusal::RequestMismatch
+        | Refusal::LeaseEnded { .. }
+        | Refusal::NothingToControl
+        | Refusal::FreshTokenRequired
+        | Refusal::NoSuchLease
+        | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
         Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)
         ),
     }
+}
+
+/// The same, of what only leases and control calls are told.
+fn of_leases(refusal: &Refusal, about: &About<'_>, resource: &str) -> String {
+    if let Refusal::LeaseBlocked(blockers) = refusal {
+        return blocked(blockers);
+    }
+    if let Refusal::WaitTimeout(blockers) = refusal {
+        return format!("{}; the time to wait is over: go on with the same request id", blocked(blockers));
+    }
+    if let Refusal::LeaseEnded { state, cancelled } = refusal {
+        return if *cancelled {
+            "the work was cancelled; stop, and do not acquire again until it is reopened".to_owned()
+        } else {
+            ended(*state).to_owned()
+        };
+    }
+    if let Refusal::TtlOutOfBounds(error) = refusal {
+        return error.to_string();
+    }
+    if matches!(refusal, Refusal::RequestMismatch) {
+        return "this request id stands for other parameters; repeat that request exactly, or choose a new request id"
+            .to_owned();
+    }
+    if matches!(refusal, Refusal::NothingToControl) {
+        return format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
+    }
+    if matches!(refusal, Refusal::FreshTokenRequired) {
+        let namespace = of(about);
+        return format!(
+            "{namespace} has an external issuer: send fencing_token with a position freshly read from it"
+        );
+    }
+    "no lease has this acquisition id; send it as acquire returned it".to_owned()
 }
 
 /// What stands in the way, in one sentence however many resources there are.

@@ -27,13 +27,15 @@ mod keys;
 
 use keys::Keys;
 
-/// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, `$2` their names.
+/// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, and the names in order.
 macro_rules! hold_namespaces {
-    () => {
+    ($names:literal) => {
         concat!(
-            "SELECT 0::smallint, k.place::integer - 1, ROW(",
+            "SELECT 0::smallint, NULL::integer, ROW(n.namespace, ",
             namespace_columns!(),
-            ") FROM unnest($2::text[]) WITH ORDINALITY AS k (name, place) CROSS JOIN LATERAL (\
+            ") FROM ",
+            $names,
+            " AS k (name) CROSS JOIN LATERAL (\
              SELECT * FROM namespaces AS n WHERE n.bucket = $1 AND n.namespace = k.name FOR SHARE) AS n"
         )
     };
@@ -55,12 +57,19 @@ macro_rules! hold_resources {
     };
 }
 
-/// `$3` the resources.
-const HOLD: &str = concat!(hold_namespaces!(), hold_resources!("NULL::text", "unnest($3)"));
+/// `$2` the namespaces, `$3` the resources.
+const HOLD: &str =
+    concat!(hold_namespaces!("unnest($2::text[])"), hold_resources!("NULL::text", "unnest($3)"));
 
-/// `$3` the resources, `$4` leases that lead to others. All of them are held in one order.
+/// `$2` the namespaces, `$3` the resources, `$4` leases that lead to others of both. All of them are held in one order.
 const HOLD_BY_LEASE: &str = concat!(
-    hold_namespaces!(),
+    hold_namespaces!(
+        "(SELECT u.name FROM (\
+         SELECT k.name COLLATE \"C\" AS name FROM unnest($2::text[]) AS k (name) \
+         UNION SELECT split_part(l.resource, '/', 1) FROM unnest($4) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash LIMIT 1) AS l) AS u \
+         ORDER BY u.name)"
+    ),
     hold_resources!(
         "k.name",
         "(SELECT max(u.ordinal) AS ordinal, u.bucket, u.name FROM (\
@@ -186,7 +195,6 @@ async fn hold(
 ) -> Result<(), Fault> {
     let mut namespaces: BTreeSet<Namespace> = wanted.namespaces.clone();
     namespaces.extend(wanted.resources.iter().map(ResourceName::namespace));
-    let namespaces: Vec<Namespace> = namespaces.into_iter().collect();
     let names: Vec<&str> = namespaces.iter().map(Namespace::as_str).collect();
     let mut resources: Vec<(Bucket, &ResourceName)> =
         wanted.resources.iter().map(|resource| (resource.bucket(), resource)).collect();
@@ -211,7 +219,7 @@ async fn hold(
         let (kind, ordinal): (i16, Option<i32>) = (row.try_get(0)?, row.try_get(1)?);
         let mut fields = Fields::required(row, 2)?;
         if kind == 0 {
-            let name = at(&namespaces, ordinal)?.clone();
+            let name = fields.parsed(Namespace::parse)?;
             snapshot.insert_namespace(rows::namespace(name, &mut fields)?);
             continue;
         }

@@ -45,8 +45,8 @@ pub(in super::super) fn acquire(
         holder: acquire.holder.as_ref(),
         ttl,
         asked_ttl_ms: acquire.ttl_ms,
-        request_id: acquire.request_id,
-        request_key,
+        id: acquire.request_id,
+        key: request_key,
         nonce: acquire.nonce,
         verb: AuditVerb::Acquired,
     };
@@ -90,7 +90,7 @@ fn blocker(
     match rules.order {
         WaitOrder::Race => Ok(None),
         WaitOrder::Fifo => {
-            let ahead = row.queue.ahead_of(&request.request_key, now);
+            let ahead = row.queue.ahead_of(&request.key, now);
             let turn = free_from.plus(TURN.times(u64::try_from(ahead).unwrap_or(u64::MAX)));
             if now < turn { blocked(Blocked::Queued, turn) } else { Ok(None) }
         }

@@ -18,8 +18,8 @@ pub(super) struct Request<'r> {
     pub(super) holder: Option<&'r Holder>,
     pub(super) ttl: Ttl,
     pub(super) asked_ttl_ms: Option<u64>,
-    pub(super) request_id: Uuid,
-    pub(super) request_key: RequestKey,
+    pub(super) id: Uuid,
+    pub(super) key: RequestKey,
     pub(super) nonce: [u8; 16],
     pub(super) verb: AuditVerb,
 }
@@ -55,7 +55,7 @@ pub(super) fn grant(
             after.floor = after.floor.or_higher(position);
         }
         after.lease = Some(lease.place());
-        after.queue.leave(&request.request_key, now);
+        after.queue.leave(&request.key, now);
         after.changed_at = now;
         if view.is_none() {
             view = Some(lease.view_at(now, &after, &namespace.row));
@@ -109,8 +109,8 @@ fn new_lease(
         holder: request.holder.cloned(),
         ttl: request.ttl,
         asked_ttl_ms: request.asked_ttl_ms,
-        request_id: request.request_id,
-        request_key: request.request_key,
+        request_id: request.id,
+        request_key: request.key,
         granted_at: now,
         expires_at: now.plus(request.ttl.millis()),
         state: LeaseState::Held,

@@ -2,28 +2,19 @@
 
 use super::super::change::resource_changed;
 use super::super::command::{Leave, Sweep};
-use super::{Context, Decision, Inconsistent, LeaseState, Outcome, Snapshot, Timestamp, find, write_down};
+use super::{Decision, LeaseState, Outcome, Snapshot, Timestamp, write_down};
 
-/// Writes down the expiry of those leases that have expired. Whoever found them saw an earlier state: each is judged
-/// again here, and once more by the update itself.
-pub(in super::super) fn sweep(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    sweep: &Sweep,
-    now: Timestamp,
-) -> Result<Decision, Inconsistent> {
-    let Ok(found) = find(context, snapshot, sweep.lease.acquisition)? else {
-        return Ok(Decision::unchanged(Outcome::Tidied));
-    };
+/// Writes down that a lease has expired. Whoever found it saw an earlier state: it is judged again here, and once more
+/// by the update itself. The namespace does not matter: also one that is not configured any more has leases that end.
+pub(in super::super) fn sweep(snapshot: &Snapshot, sweep: &Sweep, now: Timestamp) -> Decision {
     let mut changes = Vec::new();
-    let state = found.state_at(now);
-    match state {
-        LeaseState::Expired | LeaseState::Superseded => {
-            write_down(found.lease, state, now, &mut changes);
-        }
-        LeaseState::Held | LeaseState::Released => {}
+    if let Some(lease) = snapshot.lease(&sweep.lease.acquisition)
+        && lease.state == LeaseState::Held
+        && now >= lease.expires_at
+    {
+        write_down(lease, LeaseState::Expired, now, &mut changes);
     }
-    Ok(Decision { outcome: Outcome::Tidied, changes })
+    Decision { outcome: Outcome::Tidied, changes }
 }
 
 /// Gives up the places of a waiter that has gone, so that nobody waits for it.

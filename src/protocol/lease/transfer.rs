@@ -36,8 +36,8 @@ pub(in super::super) fn transfer(
         holder: Some(&transfer.holder),
         ttl,
         asked_ttl_ms: transfer.ttl_ms,
-        request_id: transfer.request_id,
-        request_key,
+        id: transfer.request_id,
+        key: request_key,
         nonce: transfer.nonce,
         verb: AuditVerb::Transferred,
     };

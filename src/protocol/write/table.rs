@@ -94,7 +94,12 @@ pub(super) fn is_recreation(case: &Case<'_>) -> bool {
 }
 
 /// Rows 8 to 11: whether the caller may present this position at all.
-fn claim(snapshot: &Snapshot, namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
+pub(in super::super) fn claim(
+    snapshot: &Snapshot,
+    namespace: &InForce,
+    row: &ResourceRow,
+    claim: &Claim,
+) -> Option<Refusal> {
     let epoch = namespace.row.epoch;
     if let Some(refusal) = sealed(snapshot, namespace, row, claim) {
         return Some(refusal);

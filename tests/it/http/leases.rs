@@ -114,12 +114,10 @@ async fn an_ended_lease_says_how_it_ended() {
 async fn what_an_acquire_cannot_do_is_refused_by_name() {
     let house = House::new().await;
     let refused = [
-        (
-            json!({"resource": "pages/a", "wait_ms": 1}),
-            "wait_ms: waiting for a held lease comes in a later version",
-        ),
-        (json!({"resources": ["pages/a", "pages/b"]}), "later version"),
-        (json!({"resources": []}), "resources: it is empty"),
+        (json!({"resource": "pages/a", "wait_ms": 30_001}), "waits at most 30000 ms"),
+        (json!({"resources": ["pages/a", "pages/a"]}), "resources: it leads to pages/a twice"),
+        (json!({"resources": vec!["pages/a"; 17]}), "resources: it names 17"),
+        (json!({"resources": []}), "resources: it names 0"),
         (json!({"resources": [1]}), "resources[0]"),
         (json!({"resource": "pages/a", "resources": ["pages/a"]}), "in one of the two"),
         (json!({}), "resource: it is missing"),

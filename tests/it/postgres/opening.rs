@@ -77,6 +77,46 @@ async fn a_schema_of_another_version_is_refused_with_what_to_do() {
     assert!(refused.contains("not its own"), "{refused}");
 }
 
+/// Of two releases that follow each other the database of the first is refused by `serve`, since gateways of that release
+/// may be at work on it, and brought forward by `migrate` with everything that is in it.
+#[tokio::test]
+async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
+    let Some(database) =
+        needed("postgres::opening::a_database_of_the_release_before_is_brought_forward_by_migrate").await
+    else {
+        return;
+    };
+    let site = Site::new(&database.url, "");
+    let first = site.start();
+    let alice = first.client().acquire("jobs/a", "alice").await;
+    first.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await.expect(201);
+    assert_eq!(first.terminate(), Some(0));
+    for text in BACK_TO_THE_FIRST_STEP {
+        admin(&database.url, text).await;
+    }
+    let refused = site.refused();
+    assert!(refused.contains("fencegate migrate"), "{refused}");
+    let (migrated, said) = site.run(&["migrate"]);
+    assert!(migrated, "{said}");
+    let second = site.start();
+    let replay = second.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await;
+    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    let lease = second.client().get("/v1/resources/jobs/a").await.expect(200);
+    assert_eq!(lease["lease"]["state"], "held", "{lease}");
+    assert_eq!(second.terminate(), Some(0));
+}
+
+/// What the second step adds, taken away again. The types of the first step were left alone.
+const BACK_TO_THE_FIRST_STEP: [&str; 6] = [
+    "DROP TABLE controls",
+    "DROP INDEX leases_held",
+    "ALTER TABLE leases DROP COLUMN others, DROP COLUMN ended_ms, DROP COLUMN cause",
+    "ALTER TABLE resources DROP COLUMN lease_bucket, DROP COLUMN queue, DROP COLUMN reason",
+    "DROP TYPE new_resource_v2, changed_resource_v2, placed_resource_v2, new_lease_v2, changed_lease_v2, \
+     new_control_v1, key_control_v1",
+    "DELETE FROM fencegate_migrations WHERE version = 2",
+];
+
 /// Whoever asks what would be done must not find it done.
 #[tokio::test]
 async fn migrate_tells_first_and_does_then() {

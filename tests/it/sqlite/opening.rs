@@ -8,6 +8,7 @@ use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, migrate, migratio
 use uuid::Uuid;
 
 use super::place::{DATABASE, Place, answer, meddle, put};
+use crate::support::commands::{Draft, acquire, granted, transfer, written};
 
 /// Names the database to the test that runs as another process.
 const CHILD: &str = "FENCEGATE_TEST_LOCKED_DATABASE";
@@ -112,6 +113,35 @@ async fn a_schema_that_was_made_otherwise_is_refused() {
     let refused = place.database().await.err();
     assert!(matches!(refused, Some(OpenError::Edited { version: 1, .. })), "{refused:?}");
 }
+
+/// A database of the release before, with rows in it, is brought forward by the first start, and nothing in it is lost: a
+/// lease is still its owner's, and a repeat of a write is a replay.
+#[tokio::test]
+async fn a_database_of_the_release_before_is_brought_forward() {
+    let running = crate::support::engines::Running::start(crate::support::engines::Kind::Sqlite).await;
+    let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
+    let publish = Draft::put("single/a", &alice.fencing_tokens[0].0, "publish", "body");
+    written(&running.ledger, &publish).await;
+    let running = running
+        .meddle(|path| {
+            let connection = rusqlite::Connection::open(path).unwrap();
+            connection.execute_batch(BACK_TO_THE_FIRST_STEP).unwrap();
+        })
+        .await;
+    let again = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
+    assert!(again.repeated && again.acquisition_id == alice.acquisition_id);
+    assert!(written(&running.ledger, &publish).await.replayed);
+    let handed = granted(&running.ledger, transfer(&alice, "bob", 2)).await;
+    assert!(handed.view.lease.position > alice.view.lease.position);
+    running.stop().await;
+}
+
+/// What the second step adds, taken away again: the columns, the table, the index and the word that it was done.
+const BACK_TO_THE_FIRST_STEP: &str = "DROP TABLE controls; DROP INDEX leases_held; \
+    ALTER TABLE leases DROP COLUMN others; ALTER TABLE leases DROP COLUMN ended_ms; \
+    ALTER TABLE leases DROP COLUMN cause; ALTER TABLE resources DROP COLUMN lease_bucket; \
+    ALTER TABLE resources DROP COLUMN queue; ALTER TABLE resources DROP COLUMN reason; \
+    DELETE FROM _sqlx_migrations WHERE version = 2;";
 
 /// A wrong path must not turn somebody's database into a ledger.
 #[tokio::test]

@@ -7,9 +7,11 @@ use fencegate::domain::operation::{Fingerprint, Method, OperationId};
 use fencegate::domain::position::PresentedToken;
 use fencegate::domain::precondition::{Preconditions, TagList};
 use fencegate::domain::resource::{Address, Path, ResourceName};
+use fencegate::domain::time::Millis;
 use fencegate::ledger::Ledger;
 use fencegate::protocol::Command;
-use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Write};
+use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Transfer, Write};
+use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{Grant, Outcome, Refusal, Written};
 use uuid::Uuid;
 
@@ -32,6 +34,46 @@ pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
         principal: "anonymous",
         nonce: request.to_be_bytes(),
     })
+}
+
+/// An acquire of several resources.
+pub(crate) fn acquire_all(names: &[&str], holder: &str, request: u128) -> Command {
+    let Command::Acquire(mut one) = acquire(names[0], holder, request) else { unreachable!() };
+    one.resources = names.iter().map(|name| resource(name)).collect();
+    one.resources.sort_unstable();
+    Command::Acquire(one)
+}
+
+/// An acquire that takes its place in the queue where there is one.
+pub(crate) fn acquire_waiting(name: &str, holder: &str, request: u128, wait_ms: u64) -> Command {
+    let Command::Acquire(mut one) = acquire(name, holder, request) else { unreachable!() };
+    one.wait = Some(Millis::new(wait_ms));
+    Command::Acquire(one)
+}
+
+pub(crate) fn transfer(grant: &Grant, holder: &str, request: u128) -> Command {
+    Command::Transfer(Transfer {
+        bucket: grant.acquisition_id.bucket(),
+        acquisition: grant.acquisition_id.hash(),
+        holder: fencegate::domain::lease::Holder::parse(holder).unwrap(),
+        ttl_ms: None,
+        request_id: Uuid::from_u128(request),
+        nonce: request.to_be_bytes(),
+    })
+}
+
+/// A control call of an operator, or of the owner of a token.
+pub(crate) fn control(
+    ledger: &Ledger,
+    verb: ControlVerb,
+    name: &str,
+    token: Option<&str>,
+    key: &str,
+) -> Command {
+    let resource = resource(name);
+    let claim = token.map(|token| ledger.claim(&resource, &PresentedToken::parse(token).unwrap()));
+    let key = (!key.is_empty()).then(|| OperationId::parse(key).unwrap());
+    Command::Control(Control { verb, resource, claim, reason: "test".to_owned(), key })
 }
 
 pub(crate) fn renew(grant: &Grant) -> Command {

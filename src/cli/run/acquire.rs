@@ -1,0 +1,197 @@
+//! Becoming the owner, within a budget of time.
+//!
+//! All attempts carry one request id: an answer that was lost is found by the next attempt, and never leaves a lease
+//! behind that nobody knows of.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Map, Value};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::pace::jittered;
+use super::renew::{self, Attempt};
+use super::signals::{self, Signals};
+use super::tenure::{self, Tenure};
+use crate::app::WakefulClock;
+use crate::cli::client::Client;
+use crate::cli::failure::Failure;
+use crate::domain::lease::Holder;
+use crate::domain::resource::Path;
+use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE, WAIT_MS};
+
+/// The code of a wait at the gateway that ended without a lease.
+const WAITED: &str = "wait_timeout";
+
+/// What is to be owned, and how.
+pub(super) struct Wish {
+    /// One or several, all or none.
+    pub(super) resources: Vec<Path>,
+    pub(super) holder: Option<Holder>,
+    pub(super) ttl_ms: Option<u64>,
+    /// How long to try; zero tries once.
+    pub(super) wait: Duration,
+    /// The same for all attempts.
+    pub(super) request_id: Uuid,
+}
+
+/// Why there is no lease.
+struct Refusal {
+    failure: Failure,
+    /// The last attempt may have taken effect all the same.
+    doubtful: bool,
+}
+
+/// Acquires, or says why not. A signal that asks for the end ends the wait.
+pub(super) async fn acquire(
+    client: &Client,
+    clock: &WakefulClock,
+    wish: &Wish,
+    signals: &mut Signals,
+) -> Result<Tenure, Failure> {
+    let refusal = tokio::select! {
+        biased;
+        signal = signals.ending() => {
+            let why = format!("stopped by {} before it was acquired", signals::name(signal));
+            Refusal { failure: Failure::NeverOwned(why), doubtful: true }
+        }
+        acquired = attempts(client, clock, wish) => match acquired {
+            Ok(tenure) => return Ok(tenure),
+            Err(refusal) => refusal,
+        },
+    };
+    if refusal.doubtful {
+        settle(client, wish).await;
+    }
+    Err(match refusal.failure {
+        // The command line itself is wrong, and no gateway was asked.
+        usage @ Failure::Usage(_) => usage,
+        other @ (Failure::Mistakes(_)
+        | Failure::Start(_)
+        | Failure::Refused(_)
+        | Failure::Unreachable(_)
+        | Failure::Lost(_)
+        | Failure::Output(_)
+        | Failure::Story(_)
+        | Failure::NeverOwned(_)
+        | Failure::OwnershipLost(_)) => {
+            Failure::NeverOwned(format!("not acquired, the command was not started: {}", other.brief()))
+        }
+    })
+}
+
+async fn attempts(client: &Client, clock: &WakefulClock, wish: &Wish) -> Result<Tenure, Refusal> {
+    let end = clock.elapsed().saturating_add(wish.wait);
+    loop {
+        let sent = clock.elapsed();
+        let request = wish.request(client, end.saturating_sub(sent));
+        let (failure, pause, doubtful) = match client.ask(request, "").await {
+            Ok(answer) => match granted(client, clock, sent, &answer.json).await {
+                Ok(tenure) => return Ok(tenure),
+                Err(failure) => (failure, jittered(RUN_PAUSE_MOST), true),
+            },
+            Err(failure) => match outlook(&failure) {
+                Outlook::Settled => return Err(Refusal { failure, doubtful: false }),
+                Outlook::Open { pause } => (failure, pause, false),
+                Outlook::Doubtful { pause } => (failure, pause, true),
+            },
+        };
+        let left = end.saturating_sub(clock.elapsed());
+        if left.is_zero() {
+            return Err(Refusal { failure, doubtful });
+        }
+        // Once more at the very end: the owner may go at any moment.
+        sleep(pause.max(RUN_PAUSE_LEAST).min(left)).await;
+    }
+}
+
+/// What may be expected of a repetition.
+enum Outlook {
+    /// The same answer.
+    Settled,
+    /// Another one, later.
+    Open { pause: Duration },
+    /// Another one, or a lease: nobody knows what became of this attempt.
+    Doubtful { pause: Duration },
+}
+
+fn outlook(failure: &Failure) -> Outlook {
+    match failure {
+        Failure::Refused(problem) if problem.is_open() => {
+            let pause = match problem.retry_after() {
+                // The time was waited at the gateway already. A longer pause would lose the place in its queue, and the
+                // moment in which the lease is given back.
+                Some(asked) if problem.code == WAITED => asked.min(jittered(RUN_PAUSE_MOST)),
+                Some(asked) => asked,
+                None => jittered(RUN_PAUSE_MOST),
+            };
+            if problem.is_doubtful() { Outlook::Doubtful { pause } } else { Outlook::Open { pause } }
+        }
+        Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
+        Failure::Lost(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
+        Failure::Refused(_)
+        | Failure::Usage(_)
+        | Failure::Mistakes(_)
+        | Failure::Start(_)
+        | Failure::Output(_)
+        | Failure::Story(_)
+        | Failure::NeverOwned(_)
+        | Failure::OwnershipLost(_) => Outlook::Settled,
+    }
+}
+
+/// Takes the lease of an answer. One that an earlier attempt got may be nearly over, and is renewed first.
+async fn granted(
+    client: &Client,
+    clock: &WakefulClock,
+    sent: Duration,
+    lease: &Value,
+) -> Result<Tenure, Failure> {
+    let Some((mut tenure, terms)) = Tenure::read(sent, lease) else {
+        return Err(Failure::Lost("the answer of the gateway gives no token".to_owned()));
+    };
+    if terms.is_old() {
+        match renew::attempt(client, clock, &tenure, RUN_ANSWER_TIMEOUT).await {
+            Attempt::Renewed(span) => tenure.span = span,
+            Attempt::Lost(loss) => return Err(Failure::Lost(loss.to_string())),
+            Attempt::Failed { why, .. } => return Err(Failure::Lost(why)),
+        }
+    }
+    Ok(tenure)
+}
+
+/// After an attempt whose outcome is not known: a lease that it may have got would keep everybody waiting for its ttl.
+async fn settle(client: &Client, wish: &Wish) {
+    let settled = async {
+        match client.ask(wish.request(client, Duration::ZERO), "").await {
+            Ok(answer) => tenure::release_named(client, &answer.json).await,
+            Err(failure) => Err(failure),
+        }
+    };
+    // Whatever comes of it: what is left then ends by its ttl.
+    drop(timeout(RUN_RELEASE_PATIENCE, settled).await);
+}
+
+impl Wish {
+    /// A request that waits at the gateway for as much of what is left as the gateway takes at once.
+    fn request(&self, client: &Client, left: Duration) -> RequestBuilder {
+        let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(WAIT_MS);
+        let patience = RUN_ANSWER_TIMEOUT.saturating_add(Duration::from_millis(wait_ms));
+        client.request(Method::POST, "/v1/leases").json(&self.body(wait_ms)).timeout(patience)
+    }
+
+    fn body(&self, wait_ms: u64) -> Map<String, Value> {
+        let mut body = Map::new();
+        let names: Vec<&str> = self.resources.iter().map(Path::as_str).collect();
+        match names.as_slice() {
+            [one] => body.insert("resource".to_owned(), (*one).into()),
+            several => body.insert("resources".to_owned(), several.into()),
+        };
+        body.insert("request_id".to_owned(), self.request_id.to_string().into());
+        body.extend(self.holder.as_ref().map(|holder| ("holder".to_owned(), holder.as_str().into())));
+        body.extend(self.ttl_ms.map(|ms| ("ttl_ms".to_owned(), ms.into())));
+        body.extend((wait_ms > 0).then(|| ("wait_ms".to_owned(), wait_ms.into())));
+        body
+    }
+}
