@@ -198,7 +198,12 @@ impl<E: Engine> Driver<E> {
         let mut changes = ChangeSet::default();
         let mut answers = Vec::with_capacity(batch.len());
         for job in batch {
-            answers.push(decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes));
+            // The rows may have been waited for, and a caller may have gone meanwhile.
+            let answer = match job.is_abandoned() {
+                true => Ok(None),
+                false => decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes),
+            };
+            answers.push(answer);
         }
         let ended = if changes.is_empty() {
             self.end_unchanged(&answers).await

@@ -5,19 +5,30 @@
 
 use std::time::Duration;
 
+<<<<<<< HEAD
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+=======
 use tokio::sync::oneshot;
+>>>>>>> leases
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::lease::WaitOrder;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
 use crate::protocol::command::{Acquire, Leave};
 use crate::protocol::{Command, Outcome, Refusal};
 
+<<<<<<< HEAD
+use super::driver::{Answer, Job, Task};
+=======
 use super::driver::{Job, Task};
 use super::wakeup::instant;
+>>>>>>> leases
 pub use super::watch::Observer;
 use super::watch::Woken;
-use super::{Ledger, Unserved, answered};
+use super::{Ledger, Unserved, answered, enqueue};
 
 impl Ledger {
     /// Acquires, and waits for it at most `budget`. Dropping the future gives the wait up: what was not granted by
@@ -33,7 +44,7 @@ impl Ledger {
     ) -> Result<Outcome, Unserved> {
         let until = instant() + budget;
         let mut waiter = self.watch.enter(&acquire.resources);
-        let mut place = Place { ledger: self, leave: None };
+        let mut place = Place { ledger: self, leave: self.place_of(&acquire) };
         loop {
             let left = until.saturating_duration_since(instant());
             acquire.wait = Some(Millis::new(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
@@ -46,10 +57,6 @@ impl Ledger {
                 place.leave = None;
                 return answer;
             };
-            if blockers.iter().any(|blocker| blocker.place.is_some()) {
-                let (resources, request_key) = (acquire.resources.clone(), acquire.request_key());
-                place.leave = Some(Leave { resources, request_key });
-            }
             waiter.heed(&blockers);
             match waiter.woken(until, draining).await {
                 Woken::ToAsk => continue,
@@ -64,13 +71,20 @@ impl Ledger {
         }
     }
 
-    /// One attempt. The attempts of all who wait never fill the queue: renewals need room in it too.
+    /// The place that an acquire may have from its first attempt on, before it hears of it; none where there is no order.
+    fn place_of(&self, acquire: &Acquire) -> Option<Leave> {
+        let namespaces = &self.setting.namespaces;
+        let ordered = |resource: &ResourceName| {
+            namespaces.rules(&resource.namespace()).is_some_and(|rules| rules.order == WaitOrder::Fifo)
+        };
+        let (resources, request_key) = (acquire.resources.clone(), acquire.request_key());
+        resources.iter().any(ordered).then_some(Leave { resources, request_key })
+    }
+
+    /// One attempt.
     async fn attempt(&self, acquire: Acquire) -> Result<Outcome, Unserved> {
-        let Ok(_permit) = self.attempts.acquire().await else { return Err(Unserved::Draining) };
-        let (reply, answer) = oneshot::channel();
-        let job = Job { task: Task::Wait(Box::new(Command::Acquire(acquire))), reply };
-        self.enqueue(job)?;
-        match answered(answer).await? {
+        let task = Task::Wait(Box::new(Command::Acquire(acquire)));
+        match one_of_many(&self.attempts, &self.queues, task).await? {
             Some(outcome) => Ok(outcome),
             None => Err(Unserved::Inconsistent),
         }
@@ -91,9 +105,21 @@ struct Place<'l> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let Some(leave) = self.leave.take() else { return };
-        let (reply, _) = oneshot::channel();
-        // With a full queue nothing is lost: a place that nobody takes its turn from stands in the way for a moment only.
-        drop(self.ledger.enqueue(Job { task: Task::Command(Box::new(Command::Leave(leave))), reply }));
+        let (Some(leave), Ok(runtime)) = (self.leave.take(), Handle::try_current()) else { return };
+        let (attempts, queues) = (self.ledger.attempts.clone(), self.ledger.queues.clone());
+        // An attempt that is under way stands in the queue already, so this comes after it. Should it fail, the place
+        // stands in the way for a moment only.
+        runtime.spawn(async move {
+            let task = Task::Command(Box::new(Command::Leave(leave)));
+            one_of_many(&attempts, &queues, task).await
+        });
     }
+}
+
+/// A job of somebody who waits, or waited: all of theirs together never fill the queues, where renewals need room too.
+async fn one_of_many(attempts: &Semaphore, queues: &[mpsc::Sender<Job>], task: Task) -> Answer {
+    let Ok(_permit) = attempts.acquire().await else { return Err(Unserved::Draining) };
+    let (reply, answer) = oneshot::channel();
+    enqueue(queues, Job { task, reply })?;
+    answered(answer).await
 }

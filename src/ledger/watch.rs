@@ -215,8 +215,8 @@ impl Watch {
         let mut slots = self.slots();
         let Some(slot) = slots.by_name.get_mut(&read.resource.resource) else { return };
         let now = (read.resource, read.lease);
-        // The first look only learns what there is: whoever came has asked, or asks, by itself.
-        if slot.seen.as_ref().is_some_and(|seen| *seen != now) {
+        // Whoever came has asked already, perhaps before something that the first look shows and cannot tell from before.
+        if slot.seen.as_ref() != Some(&now) {
             slot.changed();
         }
         slot.seen = Some(now);
@@ -299,8 +299,13 @@ impl Waiter {
         tokio::select! {
             biased;
             () = draining.cancelled() => Woken::ByTheEnd,
+<<<<<<< HEAD
+            // Before the wake-up: one that is woken again and again would else go beyond its time.
+=======
             () = self.entry.turn.notified() => Woken::ToAsk,
+>>>>>>> leases
             () = sleep_until(until) => Woken::TooLate,
+            () = self.notify.notified() => Woken::ToAsk,
         }
     }
 

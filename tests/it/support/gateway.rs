@@ -163,6 +163,16 @@ impl Process {
         Client::to(self.base.clone())
     }
 
+    /// What it has warned of so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap().clone()
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A signal that does not end it, such as STOP and CONT.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
