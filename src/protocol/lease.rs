@@ -56,9 +56,14 @@ impl LeaseRow {
     /// is over too, after every other end at once.
     #[must_use]
     pub fn free_from(&self, state: LeaseState, lock_delay: Millis) -> Timestamp {
-        match state {
-            LeaseState::Held | LeaseState::Expired => self.expires_at.plus(lock_delay),
-            LeaseState::Released | LeaseState::Superseded => self.ended_at.unwrap_or_default(),
+        match (state, self.ended_at) {
+            (LeaseState::Held | LeaseState::Expired, _) => self.expires_at.plus(lock_delay),
+            // It had expired, and a successor on another of its resources has called it superseded since: the delay of
+            // this one goes on.
+            (LeaseState::Released | LeaseState::Superseded, Some(at)) if at >= self.expires_at => {
+                at.plus(lock_delay)
+            }
+            (LeaseState::Released | LeaseState::Superseded, at) => at.unwrap_or_default(),
         }
     }
 
@@ -200,11 +205,7 @@ fn close(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
 /// Writes down that a lease has ended. Expiry is sticky: whoever sees it first writes it down, with the time at which
 /// it came.
 pub(super) fn write_down(lease: &LeaseRow, state: LeaseState, now: Timestamp, changes: &mut Vec<Change>) {
-    let at = match state {
-        LeaseState::Expired => lease.expires_at,
-        LeaseState::Held | LeaseState::Released | LeaseState::Superseded => now,
-    };
-    end_lease(lease, End { state, cause: None, at }, changes);
+    end_lease(lease, End { state, cause: None, at: now }, changes);
 }
 
 /// Writes the end of a lease down.
@@ -215,8 +216,8 @@ pub(super) fn end_lease(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
     let mut after = lease.clone();
     after.state = end.state;
     after.cause = end.cause.or(lease.cause);
-    // What had ended before was free from then on, whatever it is called later.
-    after.ended_at = lease.ended_at.or(Some(end.at));
+    // What had ended before ended then, whatever it is called later, and an expiry that nobody saw came when it came.
+    after.ended_at = lease.ended_at.or(Some(end.at.min(lease.expires_at)));
     let change = changed(lease, after);
     // Two members of one batch see the same end; written down twice, the second would no longer fit its row.
     if !changes.contains(&change) {

@@ -84,7 +84,7 @@ fn blocker(
         let position = old.position_on(&row.resource).unwrap_or(old.position);
         return blocked(Blocked::Held { position }, free_from);
     }
-    if state == Some(LeaseState::Expired) && now < free_from {
+    if now < free_from {
         return blocked(Blocked::LockDelay, free_from);
     }
     match rules.order {
