@@ -22,9 +22,9 @@ mod contract;
 mod decision;
 #[cfg(test)]
 mod http;
+mod issuers;
 #[cfg(test)]
 mod leases;
-mod issuers;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
