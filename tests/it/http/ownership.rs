@@ -46,14 +46,16 @@ async fn calls_refused(seen: &mut Seen, house: &House) {
     let gone = house.acquire("pages/gone").await;
     house.call(write("DELETE", "pages/gone", &gone.token, "two")).await.expect(200);
     for verb in ["revoke", "cancel", "reopen"] {
+        // What only an owner is told, it is told of what lives; and whoever reopens, of what is cancelled.
+        let jobs = if verb == "reopen" { "jobs/cancelled" } else { "jobs/known" };
         let asks = [
             (control(verb, "pages//a", reason.clone()), 400, "invalid_resource"),
             (control(verb, "nobody/a", reason.clone()), 404, "unknown_namespace"),
             (control(verb, "pages/busy", json!({})), 422, "reason_required"),
             (control(verb, "pages/busy", json!({"reason": "\u{7}"})), 422, "invalid_field"),
-            (control(verb, "jobs/cancelled", by("01")), 400, "invalid_token"),
-            (control(verb, "jobs/cancelled", by("3.1")), 409, "epoch_ahead"),
-            (control(verb, "jobs/cancelled", by("4")), 412, "stale_token"),
+            (control(verb, jobs, by("01")), 400, "invalid_token"),
+            (control(verb, jobs, by("3.1")), 409, "epoch_ahead"),
+            (control(verb, jobs, by("4")), 412, "stale_token"),
             (control(verb, "pages/busy", by("0.5")), 403, "token_not_yours"),
             (control(verb, "pages/busy", by(&sealed("pages/busy", 9))), 503, "issuer_behind"),
             (
@@ -76,7 +78,8 @@ async fn calls_refused(seen: &mut Seen, house: &House) {
     }
     for verb in ["revoke", "cancel"] {
         tried(seen, house, control(verb, "bound/late", by(&late.token))).await.refused(412, "lease_expired");
-        tried(seen, house, control(verb, "jobs/cancelled", by("900"))).await.refused(409, "token_jump");
+        tried(seen, house, control(verb, "jobs/known", by("900"))).await.refused(409, "token_jump");
+        tried(seen, house, control(verb, "jobs/cancelled", by("6"))).await.refused(409, "cancelled");
         tried(seen, house, control(verb, "elected/a", by("1"))).await.refused(403, "advance_forbidden");
     }
     let keyless = control("reopen", "pages/cancelled", reason.clone()).without("idempotency-key");

@@ -79,11 +79,12 @@ pub(super) fn operation(name: &str, id: &str, method: Method, state: OperationSt
 }
 
 /// One resource for each state that refuses: `pages/cancelled`, `pages/busy`, `pages/pruned`, `pages/last`,
-/// `pages/almost`, `bound/broken`, and `jobs/cancelled`.
+/// `pages/almost`, `bound/broken`, and `jobs/cancelled`; and one that does not, `jobs/known`.
 pub(super) fn troubled() -> ChangeSet {
     let mut rows = ChangeSet::default();
     add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("pages/cancelled") });
     add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("jobs/cancelled") });
+    add(&mut rows, resource("jobs/known"));
     add(&mut rows, resource("pages/busy"));
     for method in [Method::Put, Method::Post, Method::Delete] {
         for (id, state) in [("busy", OperationState::Intent), ("doubt", OperationState::Uncertain)] {
