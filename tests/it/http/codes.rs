@@ -41,7 +41,7 @@ fn calls() -> Vec<Ask> {
     let lease = format!("/v1/leases/00{}", "A".repeat(22));
     let advance = json!({"fencing_token": "1", "reason": "r"});
     let member = json!({"method": "PUT", "resource": "pages/a", "fencing_token": "1", "operation_id": "o", "body": "x"});
-    let control = |verb: &str| control(verb, "pages/a", json!({"reason": "r"}));
+    let control = |verb: &str| control(verb, "pages/a", &json!({"reason": "r"}));
     vec![
         ask("GET", "/fenced/pages/a"),
         write("PUT", "pages/a", "1", "one").body("x"),
@@ -130,9 +130,9 @@ async fn commits_fail(seen: &mut Seen) {
         ask("POST", &format!("{lease}/renew")),
         ask("POST", &format!("{lease}/transfer")).json(&json!({"holder": "b"})),
         ask("DELETE", &lease),
-        control("revoke", "pages/there", json!({"reason": "r"})),
-        control("cancel", "pages/there", json!({"reason": "r"})),
-        control("reopen", "pages/there", json!({"reason": "r"})),
+        control("revoke", "pages/there", &json!({"reason": "r"})),
+        control("cancel", "pages/there", &json!({"reason": "r"})),
+        control("reopen", "pages/there", &json!({"reason": "r"})),
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
     ];
