@@ -106,8 +106,11 @@ impl Watch {
             let Some(slot) = slots.by_name.get_mut(&change.after.resource) else { continue };
             slot.changed();
             let before = change.before.as_ref();
-            let moved = before
-                .is_some_and(|before| before.queue != change.after.queue || before.life != change.after.life);
+            let moved = before.is_some_and(|before| {
+                before.queue != change.after.queue
+                    || before.life != change.after.life
+                    || before.revoked_through != change.after.revoked_through
+            });
             if moved {
                 slot.free();
             }

@@ -53,9 +53,13 @@ impl LeaseRow {
     }
 
     /// From when on the resource is free for others, as far as this lease goes: after an expiry when the lock delay
-    /// is over too, after every other end at once.
+    /// is over too, after every other end at once. A generation that was revoked has nothing left that the delay could
+    /// protect from it: so a revoke ends the delay.
     #[must_use]
-    pub fn free_from(&self, state: LeaseState, lock_delay: Millis) -> Timestamp {
+    pub fn free_from(&self, state: LeaseState, resource: &ResourceRow, lock_delay: Millis) -> Timestamp {
+        let position = self.position_on(&resource.resource).unwrap_or(self.position);
+        let revoked = resource.revoked_through.is_some_and(|mark| position.is_revoked_through(mark));
+        let lock_delay = if revoked { Millis::default() } else { lock_delay };
         match (state, self.ended_at) {
             (LeaseState::Held | LeaseState::Expired, _) => self.expires_at.plus(lock_delay),
             // It had expired, and a successor on another of its resources has called it superseded since: the delay of
@@ -93,7 +97,7 @@ pub fn free_in(
     now: Timestamp,
 ) -> Millis {
     lease.map_or_else(Millis::default, |lease| {
-        now.until(lease.free_from(lease.state_at(now, resource, namespace), lock_delay))
+        now.until(lease.free_from(lease.state_at(now, resource, namespace), resource, lock_delay))
     })
 }
 

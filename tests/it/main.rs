@@ -22,6 +22,7 @@ mod contract;
 mod decision;
 #[cfg(test)]
 mod http;
+#[cfg(test)]
 mod issuers;
 #[cfg(test)]
 mod leases;
