@@ -173,7 +173,8 @@ impl Stream {
     }
 
     fn tell(&mut self, name: &str, view: &LeaseView) {
-        let shown = wire::bytes(&leases::lease(self.id.reveal(), view, None));
+        let shown =
+            wire::bytes(&leases::lease(self.id.reveal(), view, None, &self.ledger.setting().namespaces));
         let text = String::from_utf8(shown).unwrap_or_default();
         self.queue.push_back(Event::default().event(name).data(text));
     }

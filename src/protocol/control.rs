@@ -57,6 +57,16 @@ impl ControlVerb {
         }
     }
 
+    /// What was done, as records and log lines have it.
+    #[must_use]
+    pub const fn done(self) -> &'static str {
+        match self {
+            Self::Revoke => "revoked",
+            Self::Cancel => "cancelled",
+            Self::Reopen => "reopened",
+        }
+    }
+
     /// The verb that a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
@@ -114,7 +124,7 @@ pub(super) fn decide(
             return Ok(Decision::refused(Refusal::OperationMismatch));
         }
         let body = record.body.clone();
-        let replayed = Controlled { resource: row, body, replayed: true };
+        let replayed = Controlled { resource: row, body, replayed: true, verb: control.verb };
         return Ok(Decision::unchanged(Outcome::Controlled(Box::new(replayed))));
     }
     let mut changes = Vec::new();
@@ -151,7 +161,12 @@ pub(super) fn decide(
         })));
     }
     resource_changed(&mut changes, known, after.clone());
-    let outcome = Outcome::Controlled(Box::new(Controlled { resource: after, body, replayed: false }));
+    let outcome = Outcome::Controlled(Box::new(Controlled {
+        resource: after,
+        body,
+        replayed: false,
+        verb: control.verb,
+    }));
     Ok(Decision { outcome, changes })
 }
 

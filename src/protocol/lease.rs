@@ -237,8 +237,8 @@ fn changed(before: &LeaseRow, after: LeaseRow) -> Change {
 fn ended(found: &Found<'_>, state: LeaseState, now: Timestamp) -> Decision {
     let mut changes = Vec::new();
     write_down(found.lease, state, now, &mut changes);
-    let cancelled = found.lease.cause == Some(EndCause::Cancelled);
-    Decision { outcome: Outcome::Refused(Refusal::LeaseEnded { state, cancelled }), changes }
+    let cause = found.lease.cause;
+    Decision { outcome: Outcome::Refused(Refusal::LeaseEnded { state, cause }), changes }
 }
 
 /// A request id that was seen before: the same acquisition while it lives, its end afterwards, never a new lease.
