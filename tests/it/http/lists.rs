@@ -101,7 +101,10 @@ async fn a_resource_shows_everything_that_is_decided_about_it() {
     assert_eq!(shown, expected);
     // In a list too: who holds what is asked of all at once.
     let listed = house.get("/v1/resources?prefix=pages/a-published").await.expect(200);
-    assert_eq!((&listed["items"][0]["lease"], &listed["items"][0]["waiting"]), (&expected["lease"], &json!(0)));
+    assert_eq!(
+        (&listed["items"][0]["lease"], &listed["items"][0]["waiting"]),
+        (&expected["lease"], &json!(0))
+    );
     let gone = house.get("/v1/resources/pages/d-deleted").await.expect(200);
     assert_eq!((gone["state"].as_str(), gone["revoked_through"].as_str()), (Some("deleted"), Some("0.2")));
     assert_eq!((gone["targets"].clone(), gone["lease"]["state"].as_str()), (json!([]), Some("released")));
