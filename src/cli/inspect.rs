@@ -29,13 +29,15 @@ impl Inspect {
     }
 }
 
-fn told(resource: &Value) -> String {
+/// A resource for people.
+pub(super) fn told(resource: &Value) -> String {
     let facts = table::facts(
         resource,
         &[
             ("resource", "/resource"),
             ("state", "/state"),
             ("life", "/life"),
+            ("reason", "/reason"),
             ("incarnation", "/incarnation"),
             ("policy", "/policy"),
             ("contract", "/contract"),
@@ -52,6 +54,7 @@ fn told(resource: &Value) -> String {
             ("lease holder", "/lease/holder"),
             ("lease position", "/lease/position"),
             ("lease left ms", "/lease/remaining_ms"),
+            ("waiting", "/waiting"),
         ],
     );
     let targets =
@@ -62,4 +65,19 @@ fn told(resource: &Value) -> String {
     let columns =
         [("target", "/target"), ("etag", "/etag"), ("content type", "/content_type"), ("size", "/size")];
     format!("{facts}\n\n{}", table::rows(targets, &columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_cancellation_is_shown() {
+        let resource =
+            json!({"resource": "a/b", "life": "cancelled", "reason": "the customer left", "lease": null});
+        assert_eq!(told(&resource), "resource  a/b\nlife      cancelled\nreason    the customer left");
+        assert_eq!(told(&json!({"resource": "a/b"})), "resource  a/b");
+    }
 }

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod client;
 mod completions;
+mod control;
 mod demo;
 mod failure;
 mod get;
@@ -18,10 +19,12 @@ mod migrate;
 mod openapi;
 mod operations;
 mod output;
+mod pace;
 mod run;
 mod serve;
 mod settings;
 mod table;
+mod wish;
 mod words;
 mod write;
 
@@ -34,6 +37,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::runtime;
 
 use client::Client;
+use control::Verb;
 use failure::Failure;
 use output::Output;
 
@@ -113,6 +117,18 @@ enum Command {
     ///
     /// Its positions, its floor, its lease, its contents.
     Inspect(inspect::Inspect),
+    /// End the newest generation: its lease, and whatever it may still write
+    ///
+    /// The resource can be acquired at once. What an "unlock" button would do, but safe.
+    Revoke(control::Control),
+    /// Call a job off: as revoke, and nobody owns or writes the resource until it is reopened
+    ///
+    /// Its worker hears of it with its next renewal. What has not begun yet can be called off too.
+    Cancel(control::Control),
+    /// End a cancellation
+    ///
+    /// Every token of before stays refused. Under an external issuer it takes a fencing token that is freshly read there.
+    Reopen(control::Control),
     /// Show the durable outcomes of a resource's operations
     ///
     /// Newest first, or one of them by its id: the way out of a lost answer.
@@ -183,6 +199,15 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Write(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),
         Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Revoke(call) => {
+            with_client(&url, async |client| call.run(Verb::Revoke, &client, output).await)
+        }
+        Command::Cancel(call) => {
+            with_client(&url, async |client| call.run(Verb::Cancel, &client, output).await)
+        }
+        Command::Reopen(call) => {
+            with_client(&url, async |client| call.run(Verb::Reopen, &client, output).await)
+        }
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Demo => block_on(demo::run(output)),
         Command::Bench(command) => command.run(output),

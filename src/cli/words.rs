@@ -53,6 +53,15 @@ pub(super) fn token(text: &str) -> Result<TokenText, String> {
     PresentedToken::parse(text).map(|_| TokenText(text.to_owned())).map_err(|error| error.to_string())
 }
 
+/// A reason that is one.
+pub(super) fn reason(text: &str) -> Result<String, String> {
+    match text.chars().find(|found| found.is_control()) {
+        Some(found) => Err(format!("control character {found:?}: write one line")),
+        None if text.trim().is_empty() => Err("it is empty: say why".to_owned()),
+        None => Ok(text.to_owned()),
+    }
+}
+
 /// Entity tags as the header has them; a single one also without its quotes, which shells eat.
 pub(super) fn tags(text: &str) -> Result<String, String> {
     let bare = text != "*" && !text.contains(['"', ',', ' ']);

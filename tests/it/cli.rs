@@ -1,5 +1,7 @@
 //! The binary as a person or a script uses it, against a real gateway in a process of its own.
 
+mod leases;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -116,9 +118,16 @@ fn completions_manual_pages_and_the_description_come_out_of_the_binary() {
         let script = run(folder.path(), &["completions", shell]);
         assert_eq!(code(&script), 0);
         assert!(said(&script).contains("operations") && said(&script).contains("grace"), "{shell}");
+        assert!(said(&script).contains("transfer") && said(&script).contains("reopen"), "{shell}");
     }
     assert_eq!(code(&run(folder.path(), &["man", "pages"])), 0);
-    for page in ["fencegate.1", "fencegate-run.1", "fencegate-write.1", "fencegate-lease-acquire.1"] {
+    for page in [
+        "fencegate.1",
+        "fencegate-run.1",
+        "fencegate-write.1",
+        "fencegate-lease-transfer.1",
+        "fencegate-cancel.1",
+    ] {
         assert!(folder.path().join("pages").join(page).is_file(), "{page}");
     }
     assert!(said(&run(folder.path(), &["openapi"])).contains("openapi: 3.1"));

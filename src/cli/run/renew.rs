@@ -6,11 +6,11 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use super::pace::{jittered, reaches};
 use super::tenure::{Span, Tenure, Terms};
 use crate::app::WakefulClock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
+use crate::cli::pace::{jittered, reaches};
 use crate::limits::{RUN_ATTEMPT_LEAST, RUN_ATTEMPT_PART, RUN_PAUSE_LEAST, RUN_PAUSE_MOST};
 
 /// Why the lease must no longer be relied on.

@@ -9,9 +9,9 @@ use reqwest::Method;
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
 
-use super::pace::jittered;
 use crate::cli::client::{Client, segment};
 use crate::cli::failure::Failure;
+use crate::cli::pace::jittered;
 use crate::domain::lease::AcquisitionId;
 use crate::limits::{
     RUN_MARGIN_PART, RUN_PAUSE_MOST, RUN_RELEASE_ATTEMPTS, RUN_RELEASE_PATIENCE, RUN_RENEW_LEAST,
