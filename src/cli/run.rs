@@ -67,7 +67,7 @@ pub(super) struct Run {
     /// How long the lease lives without a renewal, such as 30s [default: the namespace's]
     #[arg(long, value_name = "TIME", value_parser = words::ttl_ms)]
     ttl: Option<u64>,
-    /// A label for people; no decision depends on it
+    /// A label for people; no decision depends on it [default: this host's name and the process id]
     #[arg(long, value_parser = words::holder)]
     holder: Option<Holder>,
     /// How long the command may take to end after TERM, when the lease is lost, before it is killed
@@ -102,7 +102,7 @@ impl Run {
         let clock = WakefulClock::new();
         let wish = Wish {
             resources: self.resources,
-            holder: self.holder,
+            holder: self.holder.or_else(this_process),
             ttl_ms: self.ttl,
             wait: self.wait,
             request_id: fresh_id()?,
@@ -123,6 +123,13 @@ impl Run {
         }
         ended.told(&tenure)
     }
+}
+
+/// Whoever looks at a lease at night wants to know where to look next.
+fn this_process() -> Option<Holder> {
+    let host = rustix::system::uname();
+    let process = rustix::process::getpid().as_raw_nonzero();
+    Holder::parse(&format!("{}:{process}", host.nodename().to_string_lossy())).ok()
 }
 
 /// Gives the lease back if that can be done at once. Where it cannot, that is a remark, and beside a loss not even that.

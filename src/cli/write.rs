@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::client::{Client, encoded};
 use super::failure::Failure;
@@ -31,7 +31,10 @@ pub(super) struct Write {
     file: Option<PathBuf>,
     /// The fencing token that acquire returned
     #[arg(long, env = "FENCING_TOKEN", hide_env_values = true, value_parser = words::token)]
-    token: TokenText,
+    token: Option<TokenText>,
+    /// The tokens of a lease over several resources, as `fencegate run` exports them
+    #[arg(long, env = "FENCING_TOKENS", hide = true)]
+    tokens: Option<String>,
     /// Name of this logical write: the same for all its retries, and for nothing else
     #[arg(long, value_name = "ID", value_parser = words::operation)]
     operation: OperationId,
@@ -65,6 +68,28 @@ impl Write {
         output.answer(&answer.raw, || told(&answer.json))
     }
 
+    /// The token given, or the one among several that is for this resource or for what the name lies below.
+    fn own_token(&self) -> Result<String, Failure> {
+        if let Some(token) = &self.token {
+            return Ok(token.0.clone());
+        }
+        let name = self.resource.as_str();
+        let all: Option<Map<String, Value>> =
+            self.tokens.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let covers = |resource: &String| {
+            name.strip_prefix(resource.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let found = all.iter().flatten().find(|(resource, _)| covers(resource));
+        let token = found.and_then(|(_, token)| token.as_str()).and_then(|token| words::token(token).ok());
+        token.map(|token| token.0).ok_or_else(|| {
+            let missing = match all {
+                None => "give --token, or set FENCING_TOKEN".to_owned(),
+                Some(_) => format!("FENCING_TOKENS has no token for {name}"),
+            };
+            Failure::Usage(missing)
+        })
+    }
+
     fn request(&self, client: &Client) -> Result<RequestBuilder, Failure> {
         let path = format!("/fenced/{}", encoded(&self.resource));
         let request = match &self.file {
@@ -79,7 +104,7 @@ impl Write {
             (CONTENT_TYPE.as_str(), self.content_type.as_ref().map(|kind| kind.as_str().to_owned())),
         ];
         let request = request
-            .header("fencing-token", &self.token.0)
+            .header("fencing-token", self.own_token()?)
             .header("idempotency-key", quoted(self.operation.as_str()));
         Ok(optional
             .into_iter()

@@ -13,6 +13,9 @@ use crate::cli::failure::Failure;
 use crate::cli::pace::{jittered, reaches};
 use crate::limits::{RUN_ATTEMPT_LEAST, RUN_ATTEMPT_PART, RUN_PAUSE_LEAST, RUN_PAUSE_MOST};
 
+/// Why no renewal lengthens a lease any more.
+const HELD_LONGEST: &str = "its namespace allows no longer hold (max_hold_ms)";
+
 /// Why the lease must no longer be relied on.
 #[derive(Debug)]
 pub(super) enum Loss {
@@ -62,7 +65,9 @@ pub(super) async fn until_lost(client: &Client, clock: &WakefulClock, tenure: &T
         };
         let attempt = tokio::select! {
             biased;
-            () = reaches(clock, span.ends_at) => return Loss::Late(failed),
+            () = reaches(clock, span.ends_at) => {
+                return Loss::Late(if span.is_last { Some(HELD_LONGEST.to_owned()) } else { failed });
+            }
             attempt = next => attempt,
         };
         match attempt {

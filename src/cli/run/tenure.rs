@@ -32,6 +32,8 @@ pub(super) struct Span {
     pub(super) renew_at: Duration,
     /// From when on it must be taken as lost.
     pub(super) ends_at: Duration,
+    /// No renewal lengthens it any more: its namespace allows no longer hold.
+    pub(super) is_last: bool,
 }
 
 /// An acquisition of this process. Its tokens are credentials, so it cannot be printed.
@@ -68,7 +70,11 @@ impl Span {
     pub(super) fn of(sent: Duration, terms: &Terms) -> Self {
         let kept = terms.remaining.saturating_sub(terms.ttl / RUN_MARGIN_PART);
         let renew_after = terms.renew_after.max(RUN_RENEW_LEAST).min(kept / 2);
-        Self { renew_at: sent.saturating_add(renew_after), ends_at: sent.saturating_add(kept) }
+        Self {
+            renew_at: sent.saturating_add(renew_after),
+            ends_at: sent.saturating_add(kept),
+            is_last: terms.renew_after >= terms.remaining,
+        }
     }
 }
 

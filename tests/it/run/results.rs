@@ -33,6 +33,26 @@ fn the_command_finds_its_token_and_writes_with_it() {
     assert!(!lines.contains(token) && !lines.contains(acquisition), "{lines}");
 }
 
+/// At night somebody looks at a lease without a name and has nowhere to go; and a script that owns several resources has
+/// to take its tokens apart before it can write.
+#[test]
+fn a_lease_names_its_process_and_each_write_finds_its_token() {
+    let (scene, home) = (Scene::new(), tempfile::tempdir().unwrap());
+    let gateway = Process::start(home.path());
+    let script = "fencegate --json inspect jobs/other > seen
+                  for name in \"$@\" jobs/other; do echo done | fencegate write \"$name\" --operation once - > /dev/null; done
+                  echo done | fencegate write jobs/c --operation once - 2> refused; echo $? > code; true";
+    let words = ["sh", "-c", script, "sh", RESOURCE];
+    let ended = scene.start(&gateway.base, &["--resource", "jobs/other"], &words).ended();
+    assert_eq!(ended.with(0), "");
+    assert_eq!(scene.read("code"), "2\n");
+    let seen: Value = serde_json::from_str(&scene.read("seen")).unwrap();
+    let holder = seen["lease"]["holder"].as_str().unwrap();
+    let (host, process) = holder.rsplit_once(':').unwrap();
+    assert!(!host.is_empty() && process.parse::<u32>().is_ok(), "{holder}");
+    assert!(scene.read("refused").contains("no token for jobs/c"), "{}", scene.read("refused"));
+}
+
 /// A script around `run` must not be able to tell that it is there.
 #[test]
 fn the_commands_own_end_is_passed_on() {
