@@ -120,7 +120,7 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
     };
     stream.take_in(&found);
     // What changed before it was observed nobody tells of: it is looked at once more.
-    stream.next = Instant::now();
+    stream.next = instant();
     let events = unfold(stream, |mut stream| async move {
         let event = stream.event().await?;
         Some((Ok::<Event, Infallible>(event), stream))

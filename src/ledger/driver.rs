@@ -199,9 +199,10 @@ impl<E: Engine> Driver<E> {
         let mut answers = Vec::with_capacity(batch.len());
         for job in batch {
             // The rows may have been waited for, and a caller may have gone meanwhile.
-            let answer = match job.is_abandoned() {
-                true => Ok(None),
-                false => decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes),
+            let answer = if job.is_abandoned() {
+                Ok(None)
+            } else {
+                decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes)
             };
             answers.push(answer);
         }

@@ -5,13 +5,8 @@
 
 use std::time::Duration;
 
-<<<<<<< HEAD
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::Instant;
-=======
-use tokio::sync::oneshot;
->>>>>>> leases
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::WaitOrder;
@@ -20,12 +15,8 @@ use crate::domain::time::Millis;
 use crate::protocol::command::{Acquire, Leave};
 use crate::protocol::{Command, Outcome, Refusal};
 
-<<<<<<< HEAD
 use super::driver::{Answer, Job, Task};
-=======
-use super::driver::{Job, Task};
 use super::wakeup::instant;
->>>>>>> leases
 pub use super::watch::Observer;
 use super::watch::Woken;
 use super::{Ledger, Unserved, answered, enqueue};

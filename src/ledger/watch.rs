@@ -299,13 +299,9 @@ impl Waiter {
         tokio::select! {
             biased;
             () = draining.cancelled() => Woken::ByTheEnd,
-<<<<<<< HEAD
             // Before the wake-up: one that is woken again and again would else go beyond its time.
-=======
-            () = self.entry.turn.notified() => Woken::ToAsk,
->>>>>>> leases
             () = sleep_until(until) => Woken::TooLate,
-            () = self.notify.notified() => Woken::ToAsk,
+            () = self.entry.turn.notified() => Woken::ToAsk,
         }
     }
 

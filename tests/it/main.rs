@@ -23,11 +23,9 @@ mod decision;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
-<<<<<<< HEAD
-mod leases;
-=======
 mod issuers;
->>>>>>> leases
+#[cfg(test)]
+mod leases;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

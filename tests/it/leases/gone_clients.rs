@@ -1,10 +1,12 @@
 //! A waiter whose client has gone: it is granted nothing, and nobody waits for it.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fencegate::ledger::wakeup::instant;
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::raw::{Call, request};
 use super::scene::{Dice, FIFO, RACE, Scene, Shape, acquire, release, slack, take_place, told_on, wanted};
@@ -27,7 +29,7 @@ async fn settle(client: &Client) {
 }
 
 fn waiter(client: Client, wanted: Value) -> JoinHandle<(Answer, Instant)> {
-    tokio::spawn(async move { (acquire(&client, &wanted).await, Instant::now()) })
+    tokio::spawn(async move { (acquire(&client, &wanted).await, instant()) })
 }
 
 /// Broken: a lease is granted to a waiter that closed its connection, and is lost until its ttl. Must hold: it is granted
@@ -51,7 +53,7 @@ async fn a_client_that_closed_its_connection_is_never_granted(shape: Shape) {
             settle(&here).await;
             settle(&there).await;
             release(&there, &held).await;
-            let freed = Instant::now();
+            let freed = instant();
             let (answer, got) = stays.await.unwrap();
             assert_eq!(answer.expect(201)["position"], "0.2", "somebody who had gone was granted");
             let most = Duration::from_secs(1) + slack(&here).await;
@@ -80,7 +82,7 @@ async fn a_place_in_the_queue_is_given_up_with_the_connection(shape: Shape) {
     release(&scene.client(0), &held).await;
     let mut now = behind.clone();
     now["wait_ms"] = 10_000.into();
-    let began = Instant::now();
+    let began = instant();
     acquire(&scene.client(0), &now).await.expect(201);
     assert!(began.elapsed() < Duration::from_millis(500) + slack(&scene.client(0)).await);
     scene.end();
@@ -103,7 +105,7 @@ async fn no_hang_up_at_any_moment_leaves_a_place_behind(shape: Shape) {
     })
     .await;
     release(&scene.client(0), &held).await;
-    let began = Instant::now();
+    let began = instant();
     acquire(&scene.client(1), &wanted("jobs/a", 20_000, 20_000)).await.expect(201);
     // The last one has its turn still: it went away in good order, and its place is kept for its repeat.
     assert!(began.elapsed() < Duration::from_millis(2_500) + slack(&scene.client(0)).await);
