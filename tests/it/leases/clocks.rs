@@ -29,8 +29,8 @@ async fn a_restart_under_an_older_clock_does_not_stretch_a_lease(kind: Kind) {
     gateway.advance(20_000).await;
     // Something is committed, so that the time is known to the database.
     gateway.client.acquire("jobs/b", "carol").await;
+    // On PostgreSQL it is the gateway's machine alone that is wrong: the database's clock is the one that counts.
     gateway.clock.jump_wall(-HOUR);
-    gateway.advance(0).await;
     let gateway = gateway.restart().await;
     let left = remaining(&gateway, id_of(&lease)).await;
     assert!(left <= 10_000, "{left} ms are left of 10000");
