@@ -104,7 +104,7 @@ pub const HEADER_FIELDS: usize = 100;
 pub const REASON_BYTES: usize = 1_024;
 
 /// Connections at once; further ones wait to be accepted. Ten thousand callers may wait for leases, each on a connection
-/// that costs some ten kilobytes, and half as many are served beside them.
+/// that costs some tens of kilobytes, and half as many are served beside them.
 pub const CONNECTIONS: usize = 16_384;
 
 /// Descriptors that are kept for other things than callers: files and connections of the database, pipes, the listener.

@@ -60,6 +60,9 @@ fn namespace(name: &str, rules: &NamespaceRules) -> Value {
             "ttl_ms": ttl.default.millis().get(),
             "min_ttl_ms": ttl.least.millis().get(),
             "max_ttl_ms": ttl.greatest.millis().get(),
+            "lock_delay_ms": rules.lock_delay.get(),
+            "max_hold_ms": rules.max_hold.unwrap_or_default().get(),
+            "order": rules.order.word(),
         },
     })
 }
@@ -89,6 +92,9 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("ttl ms", "/lease/ttl_ms"),
             ("from", "/lease/min_ttl_ms"),
             ("to", "/lease/max_ttl_ms"),
+            ("lock delay ms", "/lease/lock_delay_ms"),
+            ("longest hold ms", "/lease/max_hold_ms"),
+            ("order", "/lease/order"),
         ],
     );
     format!("{heading}\n{facts}\n\n{rows}")

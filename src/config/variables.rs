@@ -39,7 +39,7 @@ enum Form {
 }
 
 /// The keys of a namespace as their variables end, with the table that each stands in.
-const NAMESPACE_KEYS: [(&str, Home, &str, Form); 13] = [
+const NAMESPACE_KEYS: [(&str, Home, &str, Form); 16] = [
     ("STORE", Home::Namespace, "store", Form::Text),
     ("POLICY", Home::Namespace, "policy", Form::Text),
     ("GAPLESS", Home::Namespace, "gapless", Form::Toml),
@@ -53,6 +53,9 @@ const NAMESPACE_KEYS: [(&str, Home, &str, Form); 13] = [
     ("LEASE__TTL_MS", Home::Lease, "ttl_ms", Form::Toml),
     ("LEASE__MIN_TTL_MS", Home::Lease, "min_ttl_ms", Form::Toml),
     ("LEASE__MAX_TTL_MS", Home::Lease, "max_ttl_ms", Form::Toml),
+    ("LEASE__LOCK_DELAY_MS", Home::Lease, "lock_delay_ms", Form::Toml),
+    ("LEASE__MAX_HOLD_MS", Home::Lease, "max_hold_ms", Form::Toml),
+    ("LEASE__ORDER", Home::Lease, "order", Form::Text),
 ];
 
 /// The table that a key stands in.

@@ -125,6 +125,15 @@ impl TagList {
         }
     }
 
+    /// Weak comparison with a tag that has not the form of a document's.
+    #[must_use]
+    pub fn has(&self, opaque: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tags(tags) => tags.iter().any(|tag| tag.opaque == opaque),
+        }
+    }
+
     /// Whether a strong tag is declared: what the policy `session` asks for, and `*` is not.
     #[must_use]
     pub fn has_strong_tag(&self) -> bool {

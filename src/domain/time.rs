@@ -58,6 +58,18 @@ impl Millis {
         self.0
     }
 
+    /// A standard duration in whole milliseconds; what is below one is left out.
+    #[must_use]
+    pub fn of(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// This length less another; zero where that is longer.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// So many times this length; stops at the end of the range.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::domain::lease::Holder;
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::resource::ResourceName;
 use crate::limits::{RETRY_AFTER, RETRY_LEASE_LEAST, WAIT_MS};
 use crate::protocol::command::{Acquire, MAX_RESOURCES};
@@ -38,17 +39,21 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     extract::is_json(asked.headers())?;
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;
     let resources = resources_of(&mut object, asked.hall)?;
-    let shown = shown(&resources);
+    let (shown, named) = (shown(&resources), resources.clone());
     let (command, wait) =
         command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
+    let (resources, ttl_ms) = (named, command.ttl_ms);
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
         None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
         Some(budget) => asked.hall.wait(command, subject, budget).await?,
     };
     match outcome {
-        Outcome::Granted(grant) => Ok(granted(&grant)),
-        Outcome::Refused(refusal) => Err(not_granted(&refusal, shown.as_ref(), asked.hall)),
+        Outcome::Granted(grant) => Ok(granted(&grant, asked.hall.namespaces())),
+        Outcome::Refused(refusal) => {
+            let named = shown.or_else(|| culprit(&refusal, &resources, ttl_ms, asked.hall.namespaces()));
+            Err(not_granted(&refusal, named.as_ref(), asked.hall))
+        }
         Outcome::Renewed(_)
         | Outcome::Released(_)
         | Outcome::Written(_)
@@ -66,6 +71,23 @@ fn shown(resources: &[ResourceName]) -> Option<ResourceName> {
         [one] => Some(one.clone()),
         _ => None,
     }
+}
+
+/// Of several resources, the one whose namespace stands against the request as a whole.
+fn culprit(
+    refusal: &Refusal,
+    resources: &[ResourceName],
+    ttl_ms: Option<u64>,
+    namespaces: &Namespaces,
+) -> Option<ResourceName> {
+    let stands_against = |rules: &NamespaceRules| {
+        if matches!(refusal, Refusal::IssuerExternal) {
+            return rules.definition.issuer.is_external();
+        }
+        matches!(refusal, Refusal::TtlOutOfBounds(_)) && rules.ttl_in_force().admit(ttl_ms).is_err()
+    };
+    let rules = |name: &&ResourceName| namespaces.rules(&name.namespace()).is_some_and(stands_against);
+    resources.iter().find(rules).cloned()
 }
 
 fn about(problem: Problem, resource: Option<&ResourceName>) -> Problem {
@@ -107,10 +129,15 @@ fn resources_of(object: &mut Object, hall: &Hall) -> Result<Vec<ResourceName>, P
         }
     };
     let mut resources: Vec<ResourceName> = Vec::with_capacity(names.len());
-    for name in &names {
-        let resource = names::place_of(name, hall.namespaces())?.address.resource;
+    for (index, name) in names.iter().enumerate() {
+        let place = names::place_of(name, hall.namespaces());
+        let place = place.map_err(|problem| match names.len() {
+            1 => problem,
+            _ => problem.within(&format!("resources[{index}] ({name:?}): ")),
+        })?;
+        let resource = place.address.resource;
         if resources.contains(&resource) {
-            let reason = format!("it leads to {resource} twice; name each resource once");
+            let reason = format!("it names {resource} twice; name each resource once");
             return Err(object.refuse("resources", &reason));
         }
         resources.push(resource);
@@ -234,10 +261,11 @@ fn within(least: Duration, most: Duration, chance: u64) -> Duration {
 }
 
 /// The lease with its sealed tokens, for its owner.
-pub(super) fn granted(grant: &Grant) -> Response {
+pub(super) fn granted(grant: &Grant, namespaces: &Namespaces) -> Response {
     let id = grant.acquisition_id.reveal();
     let status = if grant.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    let mut response = wire::json(status, &leases::lease(id, &grant.view, Some(&grant.fencing_tokens)));
+    let mut response =
+        wire::json(status, &leases::lease(id, &grant.view, Some(&grant.fencing_tokens), namespaces));
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}/{id}")) {
         response.headers_mut().insert(LOCATION, location);
     }

@@ -136,7 +136,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
         Ok(Outcome::Explained(_)) => one("explained", Effect::None),
         Ok(Outcome::Advanced(_)) => one("advanced", Effect::None),
         Ok(Outcome::Controlled(done)) => {
-            let outcome = if done.replayed { "replayed" } else { "controlled" };
+            let outcome = if done.replayed { "replayed" } else { done.verb.done() };
             one(outcome, Effect::None);
         }
         Ok(Outcome::Tidied) => one("tidied", Effect::None),

@@ -49,6 +49,7 @@ pages! {
     "lease_held",
     "lease_released",
     "lease_superseded",
+    "lock_delay",
     "method_not_allowed",
     "not_found",
     "operation_expired",
@@ -72,6 +73,7 @@ pages! {
     "token_required",
     "unknown_namespace",
     "unsupported_media_type",
+    "wait_timeout",
 }
 
 /// `GET /openapi.yaml`.

@@ -172,14 +172,18 @@ pub(super) fn incarnation(headers: &HeaderMap) -> Result<Option<Incarnation>, Pr
 
 /// `If-Match` and `If-None-Match`.
 pub(super) fn preconditions(headers: &HeaderMap) -> Result<Preconditions, Problem> {
-    let tags = |name: &HeaderName, shown: &str| {
-        let read = |text: &str| TagList::parse(text).map_err(|error| malformed(format!("{shown}: {error}")));
-        self::text(headers, name)?.map(read).transpose()
-    };
-    Ok(Preconditions {
-        if_match: tags(&IF_MATCH, "If-Match")?,
-        if_none_match: tags(&IF_NONE_MATCH, "If-None-Match")?,
-    })
+    let if_match = tags(headers, &IF_MATCH, "If-Match")?;
+    Ok(Preconditions { if_match, if_none_match: if_none_match(headers)? })
+}
+
+/// What the caller knows already.
+pub(super) fn if_none_match(headers: &HeaderMap) -> Result<Option<TagList>, Problem> {
+    tags(headers, &IF_NONE_MATCH, "If-None-Match")
+}
+
+fn tags(headers: &HeaderMap, name: &HeaderName, shown: &str) -> Result<Option<TagList>, Problem> {
+    let read = |text: &str| TagList::parse(text).map_err(|error| malformed(format!("{shown}: {error}")));
+    text(headers, name)?.map(read).transpose()
 }
 
 /// The content type of a payload.

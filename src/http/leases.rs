@@ -9,12 +9,15 @@ use uuid::Uuid;
 
 use crate::domain::counter::{Epoch, Incarnation, Token};
 use crate::domain::lease::{AcquisitionId, EndCause, Holder, LeaseState};
+use crate::domain::namespaces::Namespaces;
 use crate::domain::position::Position;
+use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
 use crate::ledger::read::LeaseRead;
 use crate::limits::{BODY_TIMEOUT, CONTROL_BODY_BYTES};
 use crate::protocol::command::{Release, Renew};
 use crate::protocol::outcome::{LeaseView, SealedToken};
+use crate::protocol::rows::LeaseRow;
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::body::{Allowance, Held, Payload};
@@ -68,7 +71,7 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "")?;
     let found = found(&asked, &id).await?;
     let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
-    Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None)))
+    Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None, asked.hall.namespaces())))
 }
 
 /// The lease of this id, under the recorded definition.
@@ -116,7 +119,7 @@ async fn ended_or_shown(
 ) -> Result<Response, Problem> {
     match asked.hall.decide(command, Subject::default(), None).await? {
         Outcome::Renewed(view) | Outcome::Released(view) => {
-            Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None)))
+            Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None, asked.hall.namespaces())))
         }
         Outcome::Refused(refusal) => Err(problem::refused(&refusal, &About::default())),
         Outcome::Granted(_)
@@ -141,6 +144,7 @@ pub(super) fn lease<'a>(
     id: &'a str,
     view: &'a LeaseView,
     fencing_tokens: Option<&'a [SealedToken]>,
+    namespaces: &Namespaces,
 ) -> LeaseJson<'a> {
     let row = &view.lease;
     let sealed = |index: usize| Some(fencing_tokens?.get(index)?.0.as_str());
@@ -169,12 +173,24 @@ pub(super) fn lease<'a>(
         state: view.state.word(),
         ttl_ms: row.ttl.millis().get(),
         remaining_ms: view.remaining.get(),
-        renew_after_ms: renew_after(view.state, view.remaining, row.ttl.millis()),
+        renew_after_ms: if is_at_its_end(row, namespaces) {
+            view.remaining.get()
+        } else {
+            renew_after(view.state, view.remaining, row.ttl.millis())
+        },
         expires_at: Rfc3339(row.expires_at),
         contract: view.contract.word(),
         policy: view.policy.word(),
         cancel_requested: row.cause == Some(EndCause::Cancelled),
     }
+}
+
+/// Whether no renewal can lengthen it any more: it has been held as long as one of its namespaces allows. A client that
+/// went on would renew in a circle.
+fn is_at_its_end(lease: &LeaseRow, namespaces: &Namespaces) -> bool {
+    let bound = |(resource, _): (&ResourceName, Position)| namespaces.rules(&resource.namespace())?.max_hold;
+    let longest = lease.members().filter_map(bound).min();
+    longest.is_some_and(|longest| lease.expires_at >= lease.granted_at.plus(longest))
 }
 
 /// A third of the ttl is used up, two thirds are left for attempts that fail.

@@ -29,7 +29,7 @@ struct NamespaceJson<'a> {
     scope: u16,
     epoch: Shown<Epoch>,
     max_body_bytes: u64,
-    lease: TtlJson,
+    lease: LeaseRulesJson,
     recorded: bool,
     differs: Option<String>,
 }
@@ -42,11 +42,14 @@ enum IssuerJson {
 }
 
 #[derive(Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the wire, and units come last")]
-struct TtlJson {
+struct LeaseRulesJson {
     ttl_ms: u64,
     min_ttl_ms: u64,
     max_ttl_ms: u64,
+    lock_delay_ms: u64,
+    /// Zero is no bound, as in the configuration.
+    max_hold_ms: u64,
+    order: &'static str,
 }
 
 #[derive(Serialize)]
@@ -115,10 +118,13 @@ fn namespace<'a>(
         scope: definition.scope,
         epoch: Shown(recorded.map_or(Epoch::ZERO, |row| row.epoch)),
         max_body_bytes: rules.max_body_bytes,
-        lease: TtlJson {
+        lease: LeaseRulesJson {
             ttl_ms: rules.ttl.default.millis().get(),
             min_ttl_ms: rules.ttl.least.millis().get(),
             max_ttl_ms: rules.ttl.greatest.millis().get(),
+            lock_delay_ms: rules.lock_delay.get(),
+            max_hold_ms: rules.max_hold.unwrap_or_default().get(),
+            order: rules.order.word(),
         },
         recorded: recorded.is_some(),
         differs: difference(rules, recorded),

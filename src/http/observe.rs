@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -31,7 +31,7 @@ use super::leases::{self, PREFIX};
 use super::problem::{self, Problem};
 use super::resources;
 use super::wire::JSON;
-use super::{Asked, names, wire};
+use super::{Asked, extract, names, wire};
 
 /// Bytes of a hash that identify an answer.
 const TAG_BYTES: usize = 16;
@@ -42,11 +42,12 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
     let (hall, headers) = (asked.hall, asked.headers());
     let place = names::place_below(&asked.head.uri, "/v1/resources", hall.namespaces())?;
     let until = instant() + asked.query.wait()?.unwrap_or_default();
+    let known = extract::if_none_match(headers)?;
     let mut observer: Option<Observer> = None;
     loop {
         let found = resources::found(hall, &place).await?;
         let tag = tag_of(&found);
-        if !is_known(headers, &tag) {
+        if !known.as_ref().is_some_and(|known| known.has(&tag)) {
             return Ok(answer(StatusCode::OK, &tag, Body::from(resources::rendered(&found))));
         }
         let now = instant();
@@ -69,7 +70,7 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
 fn answer(status: StatusCode, tag: &str, body: Body) -> Response {
     let mut response = (status, body).into_response();
     let headers = response.headers_mut();
-    if let Ok(tag) = HeaderValue::from_str(tag) {
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{tag}\"")) {
         headers.insert(ETAG, tag);
     }
     if status == StatusCode::OK {
@@ -78,20 +79,11 @@ fn answer(status: StatusCode, tag: &str, body: Body) -> Response {
     response
 }
 
-/// Opaque: it changes with everything authoritative, and not with time passing.
+/// Without its quotes. Opaque: it changes with everything authoritative, and not with time passing.
 fn tag_of(read: &ResourceRead) -> String {
     let hash = Sha256::digest(resources::rendered_apart_from_time(read));
     let (short, _) = hash.split_at(TAG_BYTES);
-    format!("\"{}\"", URL_SAFE_NO_PAD.encode(short))
-}
-
-/// Whether one of the caller's tags is this one; a weak one identifies as well here.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let lists = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    lists
-        .flat_map(|list| list.split(','))
-        .map(str::trim)
-        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+    URL_SAFE_NO_PAD.encode(short)
 }
 
 /// An expiry is a change that nobody makes.
@@ -108,7 +100,9 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "/events")?;
     let found = leases::found(&asked, &id).await?;
     let door = &asked.hall.door;
-    let mut stream = Stream {
+    // What changes between the look above and the observer's coming is seen by the look of the first event, which is due at
+    // once.
+    let stream = Stream {
         observer: door.ledger.observe(&found.lease.resource),
         ledger: door.ledger.clone(),
         draining: door.draining.clone(),
@@ -118,9 +112,6 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
         queue: VecDeque::new(),
         ended: false,
     };
-    stream.take_in(&found);
-    // What changed before it was observed nobody tells of: it is looked at once more.
-    stream.next = instant();
     let events = unfold(stream, |mut stream| async move {
         let event = stream.event().await?;
         Some((Ok::<Event, Infallible>(event), stream))
@@ -182,24 +173,9 @@ impl Stream {
     }
 
     fn tell(&mut self, name: &str, view: &LeaseView) {
-        let shown = wire::bytes(&leases::lease(self.id.reveal(), view, None));
+        let shown =
+            wire::bytes(&leases::lease(self.id.reveal(), view, None, &self.ledger.setting().namespaces));
         let text = String::from_utf8(shown).unwrap_or_default();
         self.queue.push_back(Event::default().event(name).data(text));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_is_known_in_every_form_in_which_it_can_be_sent() {
-        let known = |sent: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(IF_NONE_MATCH, HeaderValue::from_static(sent));
-            is_known(&headers, "\"abc\"")
-        };
-        assert!(known("\"abc\"") && known("W/\"abc\"") && known("\"x\", \"abc\"") && known("*"));
-        assert!(!known("\"abd\"") && !known("abc") && !is_known(&HeaderMap::new(), "\"abc\""));
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation};
 use crate::domain::document::ContentType;
-use crate::domain::lease::{Holder, LeaseState};
+use crate::domain::lease::LeaseState;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
@@ -55,6 +55,15 @@ struct CoreJson {
     commit: Shown<CommitNo>,
 }
 
+/// One resource in a list.
+#[derive(Serialize)]
+struct ItemJson {
+    #[serde(flatten)]
+    core: CoreJson,
+    lease: Option<LeaseJson>,
+    waiting: usize,
+}
+
 #[derive(Serialize)]
 struct WholeJson<'a> {
     #[serde(flatten)]
@@ -64,7 +73,9 @@ struct WholeJson<'a> {
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     targets: Option<Vec<TargetJson<'a>>>,
-    lease: Option<LeaseJson<'a>>,
+    lease: Option<LeaseJson>,
+    /// Callers with a place in the queue.
+    waiting: usize,
     /// Document stores have no lane.
     lane: Option<()>,
     last_operation: Option<&'a str>,
@@ -79,8 +90,8 @@ struct TargetJson<'a> {
 }
 
 #[derive(Serialize)]
-struct LeaseJson<'a> {
-    holder: Option<&'a str>,
+struct LeaseJson {
+    holder: Option<String>,
     position: Shown<Position>,
     state: &'static str,
     remaining_ms: u64,
@@ -88,7 +99,7 @@ struct LeaseJson<'a> {
 
 #[derive(Serialize)]
 struct PageJson {
-    items: Vec<CoreJson>,
+    items: Vec<ItemJson>,
     next_cursor: Option<String>,
 }
 
@@ -118,6 +129,8 @@ pub(super) fn rendered(read: &ResourceRead) -> Vec<u8> {
 /// What identifies the answer about one resource: all that is in it but the time that a lease has left.
 pub(super) fn rendered_apart_from_time(read: &ResourceRead) -> Vec<u8> {
     let mut shown = whole(read);
+    // A place in the queue ends by itself.
+    shown.waiting = 0;
     if let Some(lease) = &mut shown.lease {
         lease.remaining_ms = 0;
     }
@@ -144,7 +157,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
         (Some(life), Some(asked_life)) if life != asked_life => return Ok(page(Vec::new(), None)),
         (Some(_) | None, _) => {}
     }
-    let mut items: Vec<CoreJson> = Vec::new();
+    let mut items: Vec<ItemJson> = Vec::new();
     let mut scanned = 0_u32;
     let wanted_items = usize::try_from(limit).unwrap_or(usize::MAX);
     while scanned < PAGE_SCAN_ROWS {
@@ -160,7 +173,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
             scanned = scanned.saturating_add(1);
             filter.after = Some(row.resource.resource.clone());
             if wanted.is_none_or(|state| state == State::of(&Seen::of(&row))) {
-                items.push(core(&Seen::of(&row)));
+                items.push(item(&Seen::of(&row)));
             }
         }
         if last {
@@ -199,7 +212,7 @@ fn filter(asked: &Asked<'_>) -> Result<ResourceFilter, Problem> {
     })
 }
 
-fn page(items: Vec<CoreJson>, next: Option<ResourceName>) -> Response {
+fn page(items: Vec<ItemJson>, next: Option<ResourceName>) -> Response {
     let next_cursor = next.map(|name| cursor_of(name.as_str()));
     wire::json(StatusCode::OK, &PageJson { items, next_cursor })
 }
@@ -276,6 +289,7 @@ fn whole(read: &ResourceRead) -> WholeJson<'_> {
         reason: seen.resource.reason.as_deref(),
         targets: Some(read.targets.iter().map(target).collect()),
         lease: lease_of(&seen),
+        waiting: waiting(&seen),
         lane: None,
         last_operation: read.resource.last_operation.as_ref().map(OperationId::as_str),
     }
@@ -289,16 +303,25 @@ pub fn render_control(view: &ControlView<'_>) -> Vec<u8> {
         reason: view.resource.reason.as_deref(),
         targets: None,
         lease: lease_of(view),
+        waiting: waiting(view),
         lane: None,
         last_operation: view.resource.last_operation.as_ref().map(OperationId::as_str),
     })
 }
 
-fn lease_of<'a>(seen: &Seen<'a>) -> Option<LeaseJson<'a>> {
+fn item(seen: &Seen<'_>) -> ItemJson {
+    ItemJson { core: core(seen), lease: lease_of(seen), waiting: waiting(seen) }
+}
+
+fn waiting(seen: &Seen<'_>) -> usize {
+    seen.resource.queue.waiting(seen.now)
+}
+
+fn lease_of(seen: &Seen<'_>) -> Option<LeaseJson> {
     seen.lease.map(|lease| {
         let state = lease.state_at(seen.now, seen.resource, seen.namespace);
         LeaseJson {
-            holder: lease.holder.as_ref().map(Holder::as_str),
+            holder: lease.holder.as_ref().map(|holder| holder.as_str().to_owned()),
             position: Shown(lease.position_on(&seen.resource.resource).unwrap_or(lease.position)),
             state: state.word(),
             remaining_ms: lease.remaining_at(seen.now, state).get(),

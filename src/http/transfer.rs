@@ -33,7 +33,7 @@ pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<
         nonce: drawn(asked.hall)?,
     };
     match asked.hall.decide(Command::Transfer(command), Subject::default(), None).await? {
-        Outcome::Granted(grant) => Ok(granted(&grant)),
+        Outcome::Granted(grant) => Ok(granted(&grant, asked.hall.namespaces())),
         Outcome::Refused(refusal) => Err(problem::refused(&refusal, &About::default())),
         Outcome::Renewed(_)
         | Outcome::Released(_)

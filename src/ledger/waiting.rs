@@ -38,9 +38,10 @@ impl Ledger {
         let mut place = Place { ledger: self, leave: self.place_of(&acquire) };
         loop {
             let left = until.saturating_duration_since(instant());
-            acquire.wait = Some(Millis::new(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
+            acquire.wait = Some(Millis::of(left));
             let answer = self.attempt(acquire.clone()).await;
-            let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {
+            let answered_at = instant();
+            let Ok(Outcome::Refused(Refusal::LeaseBlocked(mut blockers))) = answer else {
                 if matches!(answer, Ok(Outcome::Granted(_))) {
                     waiter.granted();
                 }
@@ -58,6 +59,8 @@ impl Ledger {
             if draining.is_cancelled() {
                 return Err(Unserved::Draining);
             }
+            let gone = Millis::of(answered_at.elapsed());
+            blockers.iter_mut().for_each(|blocker| blocker.free_in = blocker.free_in.less(gone));
             return Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)));
         }
     }

@@ -57,6 +57,16 @@ impl ControlVerb {
         }
     }
 
+    /// What was done, as records and log lines have it.
+    #[must_use]
+    pub const fn done(self) -> &'static str {
+        match self {
+            Self::Revoke => "revoked",
+            Self::Cancel => "cancelled",
+            Self::Reopen => "reopened",
+        }
+    }
+
     /// The verb that a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
@@ -114,11 +124,12 @@ pub(super) fn decide(
             return Ok(Decision::refused(Refusal::OperationMismatch));
         }
         let body = record.body.clone();
-        let replayed = Controlled { resource: row, body, replayed: true };
+        let replayed = Controlled { resource: row, body, replayed: true, verb: control.verb };
         return Ok(Decision::unchanged(Outcome::Controlled(Box::new(replayed))));
     }
     let mut changes = Vec::new();
-    if let Some(refusal) = refusal(snapshot, control, &namespace, (known, &row), now, &mut changes)? {
+    let case = Case { snapshot, namespace: &namespace, known, row: &row, now };
+    if let Some(refusal) = refusal(&case, control, &mut changes)? {
         return Ok(Decision { outcome: Outcome::Refused(refusal), changes });
     }
     namespace.record(&mut changes);
@@ -150,57 +161,103 @@ pub(super) fn decide(
         })));
     }
     resource_changed(&mut changes, known, after.clone());
-    let outcome = Outcome::Controlled(Box::new(Controlled { resource: after, body, replayed: false }));
+    let outcome = Outcome::Controlled(Box::new(Controlled {
+        resource: after,
+        body,
+        replayed: false,
+        verb: control.verb,
+    }));
     Ok(Decision { outcome, changes })
 }
 
-/// What stands against the call. An owner is judged by rows 8 to 13 of the table: one that was superseded ends nothing.
-fn refusal(
-    snapshot: &Snapshot,
-    control: &Control,
-    namespace: &InForce,
-    (known, row): (Option<&ResourceRow>, &ResourceRow),
+/// What a call is judged by.
+struct Case<'a> {
+    snapshot: &'a Snapshot,
+    namespace: &'a InForce,
+    known: Option<&'a ResourceRow>,
+    /// The row as it is, or as the first change would find it.
+    row: &'a ResourceRow,
     now: Timestamp,
-    changes: &mut Vec<Change>,
-) -> Result<Option<Refusal>, Inconsistent> {
-    if let Some(claim) = &control.claim {
-        let not_yours = match control.verb {
-            ControlVerb::Revoke | ControlVerb::Cancel => table::claim(snapshot, namespace, row, claim),
-            // To bring a newer position is what the token of a reopen is for.
-            ControlVerb::Reopen => reopening(snapshot, namespace, row, claim),
-        };
-        if let Some(refusal) = not_yours {
-            return Ok(Some(refusal));
-        }
-        if table::is_stale(namespace, row, claim.position) {
-            return Ok(Some(table::stale(namespace, claim)));
-        }
-    }
-    let external = namespace.definition().issuer.is_external();
-    Ok(match (control.verb, row.life) {
-        // A job that nobody has begun can be called off; there is no generation yet that could be revoked.
-        (ControlVerb::Revoke | ControlVerb::Reopen, _) if known.is_none() => Some(Refusal::NothingToControl),
-        (ControlVerb::Cancel | ControlVerb::Reopen, Life::Deleted) => {
-            Some(Refusal::Deleted { revoked_through: row.revoked_through })
-        }
-        (ControlVerb::Reopen, Life::Cancelled) if external => match &control.claim {
-            None => Some(Refusal::FreshTokenRequired),
-            Some(claim) if !claim.position.is_above(row.floor) => Some(table::stale(namespace, claim)),
-            Some(_) => None,
-        },
-        (ControlVerb::Revoke | ControlVerb::Cancel, Life::Active | Life::Cancelled) => match &control.claim {
-            Some(claim) => table::lease_bound(snapshot, namespace, row, claim, now, changes)?,
-            None => None,
-        },
-        (ControlVerb::Revoke, Life::Deleted) | (ControlVerb::Reopen, Life::Active | Life::Cancelled) => None,
-    })
 }
 
-/// Rows 8 to 10.
-fn reopening(snapshot: &Snapshot, namespace: &InForce, row: &ResourceRow, claim: &Claim) -> Option<Refusal> {
-    let epoch = namespace.row.epoch;
-    let ahead = || (claim.position.epoch > epoch).then_some(Refusal::EpochAhead { epoch });
-    table::sealed(snapshot, namespace, row, claim).or_else(ahead)
+/// What stands against the call.
+fn refusal(
+    case: &Case<'_>,
+    control: &Control,
+    changes: &mut Vec<Change>,
+) -> Result<Option<Refusal>, Inconsistent> {
+    match (control.verb, &control.claim) {
+        (ControlVerb::Reopen, claim) => Ok(against_a_reopen(case, claim.as_ref())),
+        (ControlVerb::Revoke | ControlVerb::Cancel, Some(claim)) => {
+            against_an_owner(case, control.verb, claim, changes)
+        }
+        // A job that nobody has begun can be called off; there is no generation yet that could be revoked.
+        (ControlVerb::Revoke, None) => Ok(case.known.is_none().then_some(Refusal::NothingToControl)),
+        (ControlVerb::Cancel, None) => Ok(match case.row.life {
+            Life::Active | Life::Cancelled => None,
+            Life::Deleted => Some(case.deleted()),
+        }),
+    }
+}
+
+/// An owner that ends something is judged by rows 7 to 13 of the table, in their order: one that was superseded ends
+/// nothing, and one that asks again whether its job is cancelled is told so.
+fn against_an_owner(
+    case: &Case<'_>,
+    verb: ControlVerb,
+    claim: &Claim,
+    changes: &mut Vec<Change>,
+) -> Result<Option<Refusal>, Inconsistent> {
+    let Case { snapshot, namespace, known, row, now } = *case;
+    match row.life {
+        Life::Active => {}
+        Life::Cancelled => return Ok(Some(Refusal::Cancelled)),
+        Life::Deleted => return Ok(Some(case.deleted())),
+    }
+    if let Some(refusal) = table::claim(snapshot, namespace, row, claim) {
+        return Ok(Some(refusal));
+    }
+    if table::is_stale(namespace, row, claim.position) {
+        return Ok(Some(table::stale(namespace, claim)));
+    }
+    if verb == ControlVerb::Revoke && known.is_none() {
+        return Ok(Some(Refusal::NothingToControl));
+    }
+    table::lease_bound(snapshot, namespace, row, claim, now, changes)
+}
+
+/// A position that comes with a reopen is there to raise the floor, like that of an advance: no bound on a writer's jump
+/// stands against it. Under an external issuer there must be one, for the gateway can issue none.
+fn against_a_reopen(case: &Case<'_>, claim: Option<&Claim>) -> Option<Refusal> {
+    let Case { snapshot, namespace, row, .. } = *case;
+    if let Some(claim) = claim {
+        if let Some(refusal) = table::sealed(snapshot, namespace, row, claim) {
+            return Some(refusal);
+        }
+        if claim.position.epoch > namespace.row.epoch {
+            return Some(Refusal::EpochAhead { epoch: namespace.row.epoch });
+        }
+        // What is cancelled has its floor revoked, so the position has to lie above both.
+        if table::is_stale(namespace, row, claim.position) {
+            return Some(table::stale(namespace, claim));
+        }
+    }
+    if case.known.is_none() {
+        return Some(Refusal::NothingToControl);
+    }
+    match row.life {
+        Life::Deleted => Some(case.deleted()),
+        Life::Cancelled if claim.is_none() && namespace.definition().issuer.is_external() => {
+            Some(Refusal::FreshTokenRequired)
+        }
+        Life::Active | Life::Cancelled => None,
+    }
+}
+
+impl Case<'_> {
+    fn deleted(&self) -> Refusal {
+        Refusal::Deleted { revoked_through: self.row.revoked_through }
+    }
 }
 
 /// Everything that was issued or admitted so far is refused from now on, and so is the owner that ends itself. Under a

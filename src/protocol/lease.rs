@@ -53,12 +53,21 @@ impl LeaseRow {
     }
 
     /// From when on the resource is free for others, as far as this lease goes: after an expiry when the lock delay
-    /// is over too, after every other end at once.
+    /// is over too, after every other end at once. A generation that was revoked has nothing left that the delay could
+    /// protect from it: so a revoke ends the delay.
     #[must_use]
-    pub fn free_from(&self, state: LeaseState, lock_delay: Millis) -> Timestamp {
-        match state {
-            LeaseState::Held | LeaseState::Expired => self.expires_at.plus(lock_delay),
-            LeaseState::Released | LeaseState::Superseded => self.ended_at.unwrap_or_default(),
+    pub fn free_from(&self, state: LeaseState, resource: &ResourceRow, lock_delay: Millis) -> Timestamp {
+        let position = self.position_on(&resource.resource).unwrap_or(self.position);
+        let revoked = resource.revoked_through.is_some_and(|mark| position.is_revoked_through(mark));
+        let lock_delay = if revoked { Millis::default() } else { lock_delay };
+        match (state, self.ended_at) {
+            (LeaseState::Held | LeaseState::Expired, _) => self.expires_at.plus(lock_delay),
+            // It had expired, and a successor on another of its resources has called it superseded since: the delay of
+            // this one goes on.
+            (LeaseState::Released | LeaseState::Superseded, Some(at)) if at >= self.expires_at => {
+                at.plus(lock_delay)
+            }
+            (LeaseState::Released | LeaseState::Superseded, at) => at.unwrap_or_default(),
         }
     }
 
@@ -88,7 +97,7 @@ pub fn free_in(
     now: Timestamp,
 ) -> Millis {
     lease.map_or_else(Millis::default, |lease| {
-        now.until(lease.free_from(lease.state_at(now, resource, namespace), lock_delay))
+        now.until(lease.free_from(lease.state_at(now, resource, namespace), resource, lock_delay))
     })
 }
 
@@ -200,11 +209,7 @@ fn close(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
 /// Writes down that a lease has ended. Expiry is sticky: whoever sees it first writes it down, with the time at which
 /// it came.
 pub(super) fn write_down(lease: &LeaseRow, state: LeaseState, now: Timestamp, changes: &mut Vec<Change>) {
-    let at = match state {
-        LeaseState::Expired => lease.expires_at,
-        LeaseState::Held | LeaseState::Released | LeaseState::Superseded => now,
-    };
-    end_lease(lease, End { state, cause: None, at }, changes);
+    end_lease(lease, End { state, cause: None, at: now }, changes);
 }
 
 /// Writes the end of a lease down.
@@ -215,8 +220,8 @@ pub(super) fn end_lease(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
     let mut after = lease.clone();
     after.state = end.state;
     after.cause = end.cause.or(lease.cause);
-    // What had ended before was free from then on, whatever it is called later.
-    after.ended_at = lease.ended_at.or(Some(end.at));
+    // What had ended before ended then, whatever it is called later, and an expiry that nobody saw came when it came.
+    after.ended_at = lease.ended_at.or(Some(end.at.min(lease.expires_at)));
     let change = changed(lease, after);
     // Two members of one batch see the same end; written down twice, the second would no longer fit its row.
     if !changes.contains(&change) {
@@ -232,8 +237,8 @@ fn changed(before: &LeaseRow, after: LeaseRow) -> Change {
 fn ended(found: &Found<'_>, state: LeaseState, now: Timestamp) -> Decision {
     let mut changes = Vec::new();
     write_down(found.lease, state, now, &mut changes);
-    let cancelled = found.lease.cause == Some(EndCause::Cancelled);
-    Decision { outcome: Outcome::Refused(Refusal::LeaseEnded { state, cancelled }), changes }
+    let cause = found.lease.cause;
+    Decision { outcome: Outcome::Refused(Refusal::LeaseEnded { state, cause }), changes }
 }
 
 /// A request id that was seen before: the same acquisition while it lives, its end afterwards, never a new lease.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
-use crate::domain::lease::{AcquisitionId, LeaseState, TtlError};
+use crate::domain::lease::{AcquisitionId, EndCause, LeaseState, TtlError};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::{Contract, Definition, Policy};
 use crate::domain::position::Position;
@@ -11,6 +11,7 @@ use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::{Millis, Timestamp};
 
+use super::control::ControlVerb;
 use super::rows::{LeaseRow, Life, Mark, NamespaceRow, ResourceRow, SavedResponse};
 
 /// The answer to a command.
@@ -89,6 +90,8 @@ pub struct Controlled {
     pub body: Bytes,
     /// Whether this is the saved answer of an earlier delivery.
     pub replayed: bool,
+    /// What was done.
+    pub verb: ControlVerb,
 }
 
 /// What the answer of a control call shows.
@@ -315,8 +318,8 @@ pub enum Refusal {
     LeaseEnded {
         /// How it ended.
         state: LeaseState,
-        /// Whether it ended because the resource was cancelled.
-        cancelled: bool,
+        /// By whose act, unless by a mere successor.
+        cause: Option<EndCause>,
     },
     /// A control call on what was never heard of.
     NothingToControl,

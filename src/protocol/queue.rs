@@ -48,6 +48,12 @@ impl Queue {
         &self.0
     }
 
+    /// How many places there are that are not over.
+    #[must_use]
+    pub fn waiting(&self, now: Timestamp) -> usize {
+        self.live(now).count()
+    }
+
     /// The number of this request's place, where it has one.
     #[must_use]
     pub fn number_of(&self, key: &RequestKey, now: Timestamp) -> Option<u64> {

@@ -9,6 +9,7 @@ mod house;
 mod leases;
 mod lists;
 mod loads;
+mod ownership;
 mod rows;
 mod scripted;
 mod secrets;

@@ -54,9 +54,11 @@ pub(super) async fn supervise(
             Ended::Lost { loss, gone: false }
         }
     };
-    let ended = match ended {
-        Ended::Itself(code) => Ended::Itself(code),
-        Ended::Lost { loss, gone: _ } => Ended::Lost { loss, gone: stage.clear(grace).await },
+    // Where both came while this process was stopped, the command's own end was the first.
+    stage.look();
+    let ended = match (ended, stage.code) {
+        (Ended::Itself(code), _) | (Ended::Lost { .. }, Some(code)) => Ended::Itself(code),
+        (Ended::Lost { loss, gone: _ }, None) => Ended::Lost { loss, gone: stage.clear(grace).await },
     };
     if let Some(terminal) = &mut stage.terminal {
         terminal.take_back();

@@ -1,7 +1,7 @@
 //! The sentences: what is wrong in this case, and what the caller is to do next.
 
 use crate::domain::counter::Sequence;
-use crate::domain::lease::LeaseState;
+use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
@@ -88,12 +88,18 @@ fn of_leases(refusal: &Refusal, about: &About<'_>, resource: &str) -> String {
     if let Refusal::WaitTimeout(blockers) = refusal {
         return format!("{}; the time to wait is over: go on with the same request id", blocked(blockers));
     }
-    if let Refusal::LeaseEnded { state, cancelled } = refusal {
-        return if *cancelled {
-            "the work was cancelled; stop, and do not acquire again until it is reopened".to_owned()
-        } else {
-            ended(*state).to_owned()
+    if let Refusal::LeaseEnded { state, cause } = refusal {
+        let told = match cause {
+            Some(EndCause::Cancelled) => {
+                "the work was cancelled; stop, and do not acquire again until it is reopened"
+            }
+            Some(EndCause::Revoked) => "the lease was revoked; stop, and do not write under the old token",
+            Some(EndCause::Transferred) => {
+                "the lease was handed to a successor; stop, and do not write under the old token"
+            }
+            None => ended(*state),
         };
+        return told.to_owned();
     }
     if let Refusal::TtlOutOfBounds(error) = refusal {
         return error.to_string();

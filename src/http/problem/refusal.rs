@@ -1,7 +1,7 @@
 //! From the words of the rules to public problems: each refusal has its code, and a detail that says what to do next.
 
 use crate::domain::counter::Sequence;
-use crate::domain::lease::LeaseState;
+use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::{Effect, OperationId};
 use crate::domain::resource::ResourceName;
 use crate::protocol::Refusal;
@@ -90,8 +90,8 @@ pub(in super::super) fn refused(refusal: &Refusal, about: &About<'_>) -> Problem
     if let (Some(known), true) = (about.standing, was_looked_at(refusal)) {
         problem = problem.floor(known.floor);
     }
-    if let Refusal::LeaseEnded { cancelled, .. } = refusal {
-        problem = problem.cancel_requested(*cancelled);
+    if let Refusal::LeaseEnded { cause, .. } = refusal {
+        problem = problem.cancel_requested(*cause == Some(EndCause::Cancelled));
     }
     if let Refusal::LeaseBlocked(blockers) | Refusal::WaitTimeout(blockers) = refusal {
         problem = hindered(problem, blockers);

@@ -77,14 +77,14 @@ fn blocker(
     let old = newest_lease(snapshot, row)?;
     let state = old.map(|old| old.state_at(now, row, &member.namespace.row));
     let free_from = match (old, state) {
-        (Some(old), Some(state)) => old.free_from(state, rules.lock_delay),
+        (Some(old), Some(state)) => old.free_from(state, row, rules.lock_delay),
         (Some(_) | None, _) => Timestamp::default(),
     };
     if let (Some(old), Some(LeaseState::Held)) = (old, state) {
         let position = old.position_on(&row.resource).unwrap_or(old.position);
         return blocked(Blocked::Held { position }, free_from);
     }
-    if state == Some(LeaseState::Expired) && now < free_from {
+    if now < free_from {
         return blocked(Blocked::LockDelay, free_from);
     }
     match rules.order {

@@ -63,7 +63,7 @@ async fn an_expiry_that_was_seen_stays_seen_after_a_restart(kind: Kind) {
     running.clock.advance(30_000);
     assert_eq!(
         refused(&running.ledger, renew(&alice)).await,
-        Refusal::LeaseEnded { state: LeaseState::Expired, cancelled: false }
+        Refusal::LeaseEnded { state: LeaseState::Expired, cause: None }
     );
     let running = running.restart().await;
     let (bucket, hash) = (alice.acquisition_id.bucket(), alice.acquisition_id.hash());

@@ -2,6 +2,9 @@
 
 mod advance;
 mod batch;
+mod control;
+mod control_keys;
+mod delays;
 mod epoch;
 mod fingerprint;
 mod invariants;
@@ -10,8 +13,14 @@ mod lease_ends;
 mod life;
 mod order;
 mod pruned;
+mod queues;
+mod reopen;
 mod replay;
 mod rows;
 mod scene;
+mod several;
+mod several_end;
 mod spoilers;
+mod sweep;
+mod transfer;
 mod unchanged;

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
+use super::ownership::{self, control};
 use super::rows::{recorded_differently, troubled};
 use super::writing;
 
@@ -40,6 +41,7 @@ fn calls() -> Vec<Ask> {
     let lease = format!("/v1/leases/00{}", "A".repeat(22));
     let advance = json!({"fencing_token": "1", "reason": "r"});
     let member = json!({"method": "PUT", "resource": "pages/a", "fencing_token": "1", "operation_id": "o", "body": "x"});
+    let control = |verb: &str| control(verb, "pages/a", &json!({"reason": "r"}));
     vec![
         ask("GET", "/fenced/pages/a"),
         write("PUT", "pages/a", "1", "one").body("x"),
@@ -49,6 +51,11 @@ fn calls() -> Vec<Ask> {
         ask("GET", &lease),
         ask("DELETE", &lease),
         ask("POST", &format!("{lease}/renew")).json(&json!({})),
+        ask("POST", &format!("{lease}/transfer")).json(&json!({"holder": "b"})),
+        ask("GET", &format!("{lease}/events")),
+        control("revoke"),
+        control("cancel"),
+        control("reopen"),
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("GET", "/v1/resources"),
         ask("GET", "/v1/resources/pages/a"),
@@ -121,7 +128,11 @@ async fn commits_fail(seen: &mut Seen) {
         write("DELETE", "pages/there", &there.token, "two"),
         ask("POST", "/v1/leases").json(&json!({"resource": "pages/b"})),
         ask("POST", &format!("{lease}/renew")),
+        ask("POST", &format!("{lease}/transfer")).json(&json!({"holder": "b"})),
         ask("DELETE", &lease),
+        control("revoke", "pages/there", &json!({"reason": "r"})),
+        control("cancel", "pages/there", &json!({"reason": "r"})),
+        control("reopen", "pages/there", &json!({"reason": "r"})),
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
     ];
@@ -147,7 +158,14 @@ async fn definitions_differ(seen: &mut Seen) {
     tried(seen, &house, ask("POST", "/v1/advance/pages/a").json(&advance)).await;
     for (id, code) in leases.iter().zip([(503, "definition_differs"), (404, "unknown_namespace")]) {
         let lease = format!("/v1/leases/{id}");
-        for ask in [ask("GET", &lease), ask("DELETE", &lease), ask("POST", &format!("{lease}/renew"))] {
+        let asks = [
+            ask("GET", &lease),
+            ask("GET", &format!("{lease}/events")),
+            ask("DELETE", &lease),
+            ask("POST", &format!("{lease}/renew")),
+            ask("POST", &format!("{lease}/transfer")).json(&json!({"holder": "b"})),
+        ];
+        for ask in asks {
             tried(seen, &house, ask).await.refused(code.0, code.1);
         }
     }
@@ -302,6 +320,7 @@ async fn every_described_refusal_is_seen_and_no_other() {
     absences(&mut seen).await;
     broken_off(&mut seen).await;
     writing::refused(&mut seen).await;
+    ownership::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {
         for (code, status) in codes {

@@ -7,11 +7,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use bytes::Bytes;
 use fencegate::domain::entropy::Entropy;
+use fencegate::domain::lease::WaitOrder;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
-use fencegate::domain::time::Clock;
+use fencegate::domain::time::{Clock, Millis};
 use fencegate::http::{Door, render_control, render_receipt, router};
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::Engine;
@@ -33,6 +34,9 @@ pub(super) const DATABASE: Uuid = Uuid::from_u128(0x0000_fe9c_e6a7_e000_0000_000
 
 /// The largest body of the namespace `small`.
 pub(super) const SMALL_BYTES: u64 = 16;
+
+/// The lock delay of the namespace `queued`.
+pub(super) const LOCK_DELAY_MS: u64 = 5_000;
 
 /// A door with what a test turns.
 pub(super) struct House {
@@ -97,8 +101,14 @@ pub(super) fn namespaces() -> Namespaces {
         define("elected", Policy::Single, Contract::Observed, Issuer::Registered, 0, mib),
         define("small", Policy::Single, Contract::Immediate, own, 0, SMALL_BYTES),
         define("large", Policy::Single, Contract::Immediate, own, 0, 64 * mib),
+        patient(define("queued", Policy::Single, Contract::Immediate, own, 0, mib)),
     ];
     Namespaces::new(named.into_iter().collect(), None)
+}
+
+/// With a queue, and a pause after an expiry.
+fn patient((name, rules): (Namespace, NamespaceRules)) -> (Namespace, NamespaceRules) {
+    (name, NamespaceRules { order: WaitOrder::Fifo, lock_delay: Millis::new(LOCK_DELAY_MS), ..rules })
 }
 
 impl Default for Plan {

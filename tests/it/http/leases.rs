@@ -115,7 +115,7 @@ async fn what_an_acquire_cannot_do_is_refused_by_name() {
     let house = House::new().await;
     let refused = [
         (json!({"resource": "pages/a", "wait_ms": 30_001}), "waits at most 30000 ms"),
-        (json!({"resources": ["pages/a", "pages/a"]}), "resources: it leads to pages/a twice"),
+        (json!({"resources": ["pages/a", "pages/a"]}), "resources: it names pages/a twice"),
         (json!({"resources": vec!["pages/a"; 17]}), "resources: it names 17"),
         (json!({"resources": []}), "resources: it names 0"),
         (json!({"resources": [1]}), "resources[0]"),

@@ -95,10 +95,16 @@ async fn a_resource_shows_everything_that_is_decided_about_it() {
         "contract": "immediate", "policy": "single", "issuer": "gateway", "store": "document", "epoch": "0",
         "issued": "0.1", "floor": "0.1", "revoked_through": null, "applied": {"position": "0.1", "sequence": null},
         "commit": "1", "targets": [{"target": null, "etag": "\"1.1\"", "content_type": null, "size": 1}],
-        "lease": {"holder": null, "position": "0.1", "state": "expired", "remaining_ms": 0}, "lane": null,
+        "lease": {"holder": null, "position": "0.1", "state": "expired", "remaining_ms": 0}, "waiting": 0, "lane": null,
         "last_operation": "one",
     });
     assert_eq!(shown, expected);
+    // In a list too: who holds what is asked of all at once.
+    let listed = house.get("/v1/resources?prefix=pages/a-published").await.expect(200);
+    assert_eq!(
+        (&listed["items"][0]["lease"], &listed["items"][0]["waiting"]),
+        (&expected["lease"], &json!(0))
+    );
     let gone = house.get("/v1/resources/pages/d-deleted").await.expect(200);
     assert_eq!((gone["state"].as_str(), gone["revoked_through"].as_str()), (Some("deleted"), Some("0.2")));
     assert_eq!((gone["targets"].clone(), gone["lease"]["state"].as_str()), (json!([]), Some("released")));

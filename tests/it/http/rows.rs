@@ -79,11 +79,12 @@ pub(super) fn operation(name: &str, id: &str, method: Method, state: OperationSt
 }
 
 /// One resource for each state that refuses: `pages/cancelled`, `pages/busy`, `pages/pruned`, `pages/last`,
-/// `bound/broken`, and `jobs/cancelled`.
+/// `pages/almost`, `bound/broken`, and `jobs/cancelled`; and one that does not, `jobs/known`.
 pub(super) fn troubled() -> ChangeSet {
     let mut rows = ChangeSet::default();
     add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("pages/cancelled") });
     add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("jobs/cancelled") });
+    add(&mut rows, resource("jobs/known"));
     add(&mut rows, resource("pages/busy"));
     for method in [Method::Put, Method::Post, Method::Delete] {
         for (id, state) in [("busy", OperationState::Intent), ("doubt", OperationState::Uncertain)] {
@@ -94,6 +95,7 @@ pub(super) fn troubled() -> ChangeSet {
     let through = Some(Mark { position: at(4), sequence: None });
     add(&mut rows, ResourceRow { pruned_through: through, ..resource("pages/pruned") });
     add(&mut rows, ResourceRow { issued: at(MAX), floor: at(MAX), ..resource("pages/last") });
+    add(&mut rows, ResourceRow { issued: at(MAX - 1), floor: at(MAX - 1), ..resource("pages/almost") });
     // Its newest lease has no row: what the rules call inconsistent.
     let acquisition = AcquisitionHash::from_bytes([1; 32]);
     let lost = Some(LeaseRef { bucket: Bucket(0), acquisition });

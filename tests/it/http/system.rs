@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::house::{House, Plan, ask};
+use super::house::{House, LOCK_DELAY_MS, Plan, ask};
 use super::rows::{recorded_differently, resource};
 use fencegate::domain::namespaces::Namespaces;
 use fencegate::http::routes;
@@ -23,7 +23,7 @@ async fn what_there_is_not_is_a_problem_too() {
     ] {
         assert!(house.get(path).await.refused(404, "not_found").contains("openapi.yaml"), "{path}");
     }
-    house.call(ask("POST", "/v1/revoke/pages/a")).await.refused(404, "not_found");
+    house.call(ask("POST", "/v1/timeline/pages/a")).await.refused(404, "not_found");
     assert!(house.get("/docs/errors/stale").await.refused(404, "not_found").contains("stale_token"));
 }
 
@@ -82,12 +82,17 @@ async fn every_code_has_its_page_where_type_leads() {
 async fn namespaces_show_what_is_in_force() {
     let house = House::new().await;
     let all = house.get("/v1/namespaces").await.expect(200);
-    assert_eq!((all["any"].as_bool(), all["items"].as_array().unwrap().len()), (Some(false), 9));
+    assert_eq!((all["any"].as_bool(), all["items"].as_array().unwrap().len()), (Some(false), 10));
     let jobs = house.get("/v1/namespaces/jobs").await.expect(200);
     assert_eq!(jobs["issuer"], json!({"external": "trusted", "max_jump": "50"}));
     assert_eq!((jobs["recorded"].as_bool(), jobs["guarantee"].as_str()), (Some(false), Some("G4")));
     let ledger = house.get("/v1/namespaces/ledger").await.expect(200);
     assert_eq!((ledger["policy"].as_str(), ledger["gapless"].as_bool()), (Some("ordered"), Some(true)));
+    let patient = json!({
+        "ttl_ms": 30_000, "min_ttl_ms": 1_000, "max_ttl_ms": 3_600_000,
+        "lock_delay_ms": LOCK_DELAY_MS, "max_hold_ms": 0, "order": "fifo",
+    });
+    assert_eq!(house.get("/v1/namespaces/queued").await.expect(200)["lease"], patient);
     house.get("/v1/namespaces/nobody").await.refused(404, "unknown_namespace");
     house.acquire("ledger/a").await;
     assert_eq!(house.get("/v1/namespaces/ledger").await.expect(200)["recorded"], true);

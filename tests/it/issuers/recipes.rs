@@ -8,7 +8,7 @@ use crate::support::gateway::Process;
 use crate::support::issuers::etcd::Etcd;
 use crate::support::issuers::missing;
 use crate::support::issuers::redis::{Keeps, Redis};
-use crate::support::pages::{Block, Surroundings, blocks, hold, page};
+use crate::support::pages::{Block, Surroundings, blocks, configuration, hold, page};
 use crate::support::postgres;
 
 const PAGE: &str = "docs/ISSUERS.md";
@@ -17,12 +17,6 @@ const PAGE: &str = "docs/ISSUERS.md";
 fn section(page: &str, title: &str) -> String {
     let rest = page.split(&format!("\n## {title}\n")).nth(1).unwrap_or_else(|| panic!("no section {title}"));
     rest.split("\n## ").next().unwrap_or_default().to_owned()
-}
-
-/// The configuration that the page shows.
-fn configuration(page: &str) -> String {
-    let rest = page.split("```toml\n").nth(1).expect("the page shows a configuration");
-    rest.split("```").next().unwrap_or_default().to_owned()
 }
 
 /// What runs for one recipe: what all of them begin with, its own section, and what a test adds.

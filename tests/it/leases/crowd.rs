@@ -91,7 +91,7 @@ async fn ten_thousand_wait_and_one_is_granted(shape: Shape) {
     let mut coming = JoinSet::new();
     let mut crowd = Vec::new();
     for _ in 0..count {
-        if coming.len() >= 64 {
+        if coming.len() >= 512 {
             crowd.push(coming.join_next().await.unwrap().unwrap());
         }
         let text = request(&wanted("jobs/a", 60_000, 30_000));

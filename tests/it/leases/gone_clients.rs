@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use fencegate::ledger::wakeup::instant;
 use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::raw::{Call, request};
 use super::scene::{Dice, FIFO, RACE, Scene, Shape, acquire, release, slack, take_place, told_on, wanted};
 use crate::support::client::{Answer, Client};
-use crate::support::postgres::patience;
+use crate::support::postgres::{needed_binaries, patience};
 
 told_on!([sqlite Sqlite, postgres Postgres, replicas Replicas], [
     a_client_that_closed_its_connection_is_never_granted,
@@ -156,5 +157,37 @@ async fn a_killed_client_is_never_granted(shape: Shape) {
         now["wait_ms"] = 20_000.into();
         assert_eq!(acquire(&client, &now).await.expect(201)["position"], "0.2");
     }
+    scene.end();
+}
+
+/// Broken: a waiter's question is on its way to the database, waits there for a row that somebody holds, and is granted long
+/// after its client has gone. Must hold: whoever went while the row was waited for is granted nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_went_while_its_row_was_held_is_not_granted() {
+    let name = "leases::gone_clients::a_client_that_went_while_its_row_was_held_is_not_granted";
+    if needed_binaries(name).is_none() {
+        return;
+    }
+    let scene = Scene::start(Shape::Postgres, RACE).await;
+    let client = scene.client(0);
+    let before = acquire(&client, &wanted("jobs/a", 20_000, 0)).await.expect(201);
+    release(&client, &before).await;
+    let mut somebody = PgConnection::connect(&scene.database.as_ref().unwrap().admin).await.unwrap();
+    somebody.execute("BEGIN").await.unwrap();
+    somebody.execute("SELECT 1 FROM resources WHERE resource = 'jobs/a' FOR UPDATE").await.unwrap();
+    let call = Call::acquire(&client, &wanted("jobs/a", 20_000, 20_000)).await;
+    patience::until("its question waits for the row", 5, async || {
+        let mut look = PgConnection::connect(&scene.database.as_ref().unwrap().admin).await.unwrap();
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() \
+                     AND wait_event_type = 'Lock')";
+        let waits: bool = sqlx::query_scalar(waits).fetch_one(&mut look).await.unwrap();
+        waits.then_some(())
+    })
+    .await;
+    drop(call);
+    settle(&client).await;
+    somebody.execute("COMMIT").await.unwrap();
+    let next = acquire(&client, &wanted("jobs/a", 20_000, 0)).await;
+    assert_eq!(next.expect(201)["position"], "0.2", "a client that had gone was granted");
     scene.end();
 }

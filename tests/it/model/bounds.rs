@@ -19,6 +19,8 @@ pub(super) struct Bounds {
     pub(super) templates: Vec<Template>,
     /// Pairs of templates that also come as one write.
     pub(super) batches: Vec<(usize, usize)>,
+    /// Whether leases are handed over, and resources revoked, cancelled and reopened.
+    pub(super) calls: bool,
 }
 
 /// One write, but for its token. Zero stands for "not given" in sequence and incarnation.
@@ -100,6 +102,15 @@ impl Bounds {
         bounds
     }
 
+    /// One page with few writes, and everything that is done to leases and resources from outside.
+    pub(super) fn calls(definition: Definition, generations: u64) -> Self {
+        let mut bounds = Self::empty(definition, vec!["w/a"], generations);
+        bounds.calls = true;
+        bounds.add(&put("w/a", "1", "1"));
+        bounds.add(&delete("w/a", "2", "1"));
+        bounds
+    }
+
     fn empty(definition: Definition, pages: Vec<&'static str>, generations: u64) -> Self {
         Self {
             world: World::new(definition),
@@ -108,6 +119,7 @@ impl Bounds {
             epochs: 1,
             templates: Vec::new(),
             batches: Vec::new(),
+            calls: false,
         }
     }
 

@@ -1,7 +1,9 @@
 //! What the clients and the store have seen: kept beside the rows, from answers alone, in plain numbers.
 
-use fencegate::domain::lease::{AcquisitionId, LeaseState};
+use bytes::Bytes;
+use fencegate::domain::lease::{AcquisitionId, EndCause, LeaseState};
 use fencegate::domain::time::Timestamp;
+use fencegate::protocol::control::ControlVerb;
 use fencegate::protocol::rows::SavedResponse;
 
 /// (epoch, token).
@@ -17,6 +19,19 @@ pub(super) struct Grant {
     /// When it ends, counted from the last answer.
     pub(super) until: Timestamp,
     pub(super) released: bool,
+    /// By whose act it was superseded, unless by a mere successor.
+    pub(super) cause: Option<EndCause>,
+    /// The grant that was handed over to make this one.
+    pub(super) source: Option<usize>,
+}
+
+/// A control call that was carried out under a key.
+#[derive(Debug, Clone)]
+pub(super) struct Called {
+    pub(super) verb: ControlVerb,
+    pub(super) key: u64,
+    pub(super) at: Option<At>,
+    pub(super) body: Bytes,
 }
 
 /// An applied operation, as its first answer told it.
@@ -54,6 +69,10 @@ pub(super) struct Page {
     /// Position of the last removal of the page, and whether it still is removed.
     pub(super) ended: At,
     pub(super) deleted: bool,
+    /// Highest position that a revoke or a cancel has ended, and whether the page is cancelled.
+    pub(super) revoked: At,
+    pub(super) cancelled: bool,
+    pub(super) called: Vec<Called>,
     pub(super) contents: [Option<Content>; 3],
     pub(super) applied: Vec<Applied>,
 }
@@ -77,6 +96,9 @@ impl History {
             births: vec![(0, 0)],
             ended: (0, 0),
             deleted: false,
+            revoked: (0, 0),
+            cancelled: false,
+            called: Vec::new(),
             contents: [None; 3],
             applied: Vec::new(),
         };
@@ -87,7 +109,10 @@ impl History {
     pub(super) fn state(&self, grant: &Grant, now: Timestamp) -> LeaseState {
         if grant.released {
             LeaseState::Released
-        } else if grant.at < self.pages[grant.page].granted || grant.at < (self.epoch, 0) {
+        } else if grant.cause.is_some()
+            || grant.at < self.pages[grant.page].granted
+            || grant.at < (self.epoch, 0)
+        {
             LeaseState::Superseded
         } else if now >= grant.until {
             LeaseState::Expired
@@ -98,6 +123,11 @@ impl History {
 
     pub(super) fn is_live(&self, grant: &Grant, now: Timestamp) -> bool {
         self.state(grant, now) == LeaseState::Held
+    }
+
+    /// The grant that a request made, where it made one.
+    pub(super) fn granted_to(&self, page: usize, request: u64) -> Option<&Grant> {
+        self.grants.iter().find(|grant| (grant.page, grant.request, grant.source) == (page, request, None))
     }
 
     /// The live grants of a page; one at most, ever (I17).

@@ -2,7 +2,7 @@
 //!
 //! Times count only as what is left of them, and nothing that only people read counts at all.
 
-use fencegate::domain::lease::LeaseState;
+use fencegate::domain::lease::{EndCause, LeaseState};
 use fencegate::domain::position::Position;
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::Snapshot;
@@ -37,6 +37,12 @@ pub(super) fn key(snapshot: &Snapshot, history: &History, now: Timestamp) -> [u8
     }
     bytes.section();
     snapshot.operations().for_each(|record| bytes.record(record));
+    bytes.section();
+    for record in snapshot.controls() {
+        bytes.text(record.verb.word());
+        bytes.text(record.key.as_str());
+        bytes.0.extend_from_slice(&record.fingerprint.as_bytes()[..8]);
+    }
     bytes.section();
     bytes.grants(snapshot, history, now);
     let digest = Sha256::digest(&bytes.0);
@@ -99,7 +105,9 @@ impl Bytes {
             let left = if live { now.until(lease.expires_at) } else { Millis::default() };
             self.put(u64::try_from(grant.page).unwrap());
             self.put(grant.request);
+            self.put(grant.source.map_or(0, |source| u64::try_from(source).unwrap() + 1));
             self.text(lease.state.word());
+            self.text(lease.cause.map_or("", EndCause::word));
             self.put(left.get());
             self.put(now.until(grant.until).get());
             self.put(u64::from(grant.released));

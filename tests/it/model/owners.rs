@@ -1,6 +1,6 @@
 //! What must hold of leases and advances on every transition.
 
-use fencegate::domain::lease::LeaseState;
+use fencegate::domain::lease::{EndCause, LeaseState};
 use fencegate::domain::policy::{Contract, Issuer};
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::outcome::Grant as Answer;
@@ -22,7 +22,7 @@ pub(super) fn judge_acquire(
     changes: &[Change],
     now: Timestamp,
 ) {
-    let known = history.grants.iter().find(|grant| grant.page == page && grant.request == request);
+    let known = history.granted_to(page, request);
     match outcome {
         Outcome::Granted(answer) if answer.repeated => {
             let grant = known.expect("a repeat of what was never granted");
@@ -36,18 +36,22 @@ pub(super) fn judge_acquire(
         Outcome::Granted(answer) => {
             assert!(known.is_none(), "one request, two acquisitions (I8)");
             assert_eq!(history.live(page, now), 0, "I17: somebody else owns it");
-            granted(history, bounds, page, request, answer, now);
+            assert!(!history.pages[page].cancelled, "a cancelled job was taken up");
+            granted(history, bounds, (page, request, None), answer, now);
         }
         Outcome::Refused(Refusal::LeaseBlocked(_)) => {
             assert_eq!(history.live(page, now), 1, "held by nobody");
             assert!(known.is_none(), "it waits for its own lease");
             changes_nothing(changes);
         }
-        Outcome::Refused(Refusal::LeaseEnded { state, .. }) => {
+        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
             let grant = known.expect("an end of what was never granted");
-            assert_eq!(history.state(grant, now), *state);
-            assert_ne!(*state, LeaseState::Held);
+            ended(history, grant, (*state, *cancelled), now);
             changes_nothing(changes);
+        }
+        Outcome::Refused(Refusal::Cancelled) => {
+            assert!(history.pages[page].cancelled && known.is_none(), "nobody cancelled it");
+            assert_eq!(changes, []);
         }
         Outcome::Refused(Refusal::IssuerExternal) => {
             assert!(bounds.world.definition().issuer.is_external());
@@ -57,11 +61,54 @@ pub(super) fn judge_acquire(
     }
 }
 
+/// What is told of an ended lease: how it ended, and whether its job was cancelled under it.
+fn ended(history: &History, grant: &Grant, (state, cancelled): (LeaseState, bool), now: Timestamp) {
+    assert_eq!(history.state(grant, now), state);
+    assert_ne!(state, LeaseState::Held, "a live lease was not renewed");
+    assert_eq!(cancelled, grant.cause == Some(EndCause::Cancelled));
+}
+
+/// Judges the answer to a transfer and takes it into the history.
+pub(super) fn judge_transfer(
+    history: &mut History,
+    bounds: &Bounds,
+    number: usize,
+    outcome: &Outcome,
+    changes: &[Change],
+    now: Timestamp,
+) {
+    let known = history.grants.iter().find(|grant| grant.source == Some(number));
+    match outcome {
+        Outcome::Granted(answer) if answer.repeated => {
+            let next = known.expect("a repeat of what was never handed over");
+            assert!(history.is_live(next, now), "a repeat brought an ended lease back");
+            assert_eq!(
+                (&next.id, next.at),
+                (&answer.acquisition_id, plain_position(answer.view.lease.position))
+            );
+            assert_eq!(changes, []);
+        }
+        Outcome::Granted(answer) => {
+            assert!(known.is_none(), "one transfer, two successors");
+            assert!(history.is_live(&history.grants[number], now), "an ended lease was handed over");
+            let page = history.grants[number].page;
+            history.grants[number].cause = Some(EndCause::Transferred);
+            assert_eq!(history.live(page, now), 0, "I17");
+            granted(history, bounds, (page, 0, Some(number)), answer, now);
+        }
+        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
+            let grant = known.unwrap_or(&history.grants[number]);
+            ended(history, grant, (*state, *cancelled), now);
+            changes_nothing(changes);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 fn granted(
     history: &mut History,
     bounds: &Bounds,
-    page: usize,
-    request: u64,
+    (page, request, source): (usize, u64, Option<usize>),
     answer: &Answer,
     now: Timestamp,
 ) {
@@ -86,6 +133,8 @@ fn granted(
         id: answer.acquisition_id.clone(),
         until,
         released: false,
+        cause: None,
+        source,
     });
 }
 
@@ -105,9 +154,8 @@ pub(super) fn judge_renew(
             only_of(history, number, changes);
             history.grants[number].until = now.plus(Millis::new(TTL_MS));
         }
-        Outcome::Refused(Refusal::LeaseEnded { state: told, .. }) => {
-            assert_eq!(*told, state);
-            assert_ne!(state, LeaseState::Held, "a live lease was not renewed");
+        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
+            ended(history, &history.grants[number], (*state, *cancelled), now);
             changes_nothing(changes);
             only_of(history, number, changes);
         }
@@ -165,6 +213,7 @@ pub(super) fn judge_advance(
     let epoch = history.epoch;
     let page = &mut history.pages[page];
     assert!(at >= page.acknowledged && at.0 == epoch, "the fence went back");
+    assert!(at > page.revoked && !page.cancelled, "I10: a revoked position moved the fence");
     page.acknowledged = at;
     page.registered = page.registered.max(at);
 }

@@ -7,6 +7,7 @@ use fencegate::domain::policy::{Contract, Issuer, Policy};
 use fencegate::domain::position::Position;
 use fencegate::domain::time::Timestamp;
 use fencegate::protocol::outcome::{MemberVerdict, Verdict, Written};
+use fencegate::protocol::rows::Life;
 use fencegate::protocol::{Change, Outcome, Refusal, Snapshot};
 
 use super::bounds::Bounds;
@@ -116,6 +117,8 @@ fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timest
     assert!(told.at >= (history.epoch, 0), "an older epoch after the advance");
     assert!(told.at.0 <= history.epoch, "an epoch that nobody advanced to");
     assert!(told.at > page.ended, "I16: at or below the position of the removal");
+    assert!(told.at > page.revoked, "I10: {:?} after {:?} was revoked", told.at, page.revoked);
+    assert!(!page.cancelled, "a cancelled job went on");
     let born = *page.births.last().unwrap();
     assert!(told.at >= born, "I16: older than this incarnation");
     assert!(template.incarnation == 0 || template.incarnation == page.incarnation() && !page.deleted, "I16");
@@ -229,13 +232,21 @@ pub(super) fn agree(history: &History, bounds: &Bounds, snapshot: &Snapshot) {
             targets += 1;
         }
         let Some(row) = snapshot.resource(&resource) else {
-            assert!(page.effect.is_none() && page.granted == (0, 0), "I3: {text} was forgotten");
+            assert!(
+                page.effect.is_none() && page.granted == (0, 0) && !page.cancelled,
+                "I3: {text} was forgotten"
+            );
             continue;
         };
         let applied = row.applied.map(|mark| (plain_position(mark.position), plain(mark.sequence)));
         assert_eq!(applied, page.effect, "the mark is the last effect");
         assert_eq!((row.commit_no.get(), row.incarnation.get()), (page.commit, page.incarnation()));
         assert_eq!(plain_position(row.issued), page.granted, "I8");
+        assert_eq!((row.life == Life::Deleted, row.life == Life::Cancelled), (page.deleted, page.cancelled));
+        assert!(
+            row.revoked_through.map_or((0, 0), plain_position) >= page.revoked,
+            "I7: a revocation is gone"
+        );
         assert!(plain_position(row.effective_floor(row.floor.epoch)) >= page.acknowledged, "I9: the floor");
     }
     assert_eq!(snapshot.targets().count(), targets, "I4");

@@ -11,7 +11,7 @@ use super::bounds::Bounds;
 use super::history::History;
 use super::key::key;
 use super::steps::Step;
-use super::{owners, promises};
+use super::{calls, owners, promises};
 use crate::support::code::{Code, words};
 use crate::support::world::{TTL_MS, check};
 
@@ -125,6 +125,10 @@ fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, deci
         Step::Advance { page, token } => {
             owners::judge_advance(history, bounds, (page, token), outcome, changes, now);
         }
+        Step::Transfer(number) => {
+            owners::judge_transfer(history, bounds, number, outcome, changes, now);
+        }
+        Step::Control(told) => calls::judge(history, bounds, told, outcome, changes, now),
         Step::Write { .. } | Step::Batch { .. } => {
             let told = state.history.told(bounds, step);
             promises::judge_write(history, bounds, &told, outcome, changes, now);

@@ -1,11 +1,14 @@
 //! What can happen next, and the command that it is.
 
 use fencegate::domain::counter::Sequence;
-use fencegate::domain::lease::AcquisitionTag;
+use fencegate::domain::lease::{AcquisitionTag, Holder};
+use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::Position;
 use fencegate::domain::seal::SealVerdict;
 use fencegate::protocol::Command;
-use fencegate::protocol::command::{Advance, Claim, Member, Write};
+use fencegate::protocol::command::{Advance, Claim, Member, Transfer, Write};
+use fencegate::protocol::control::{Control, ControlVerb};
+use uuid::Uuid;
 
 use super::bounds::{Bounds, Template};
 use super::history::{At, History};
@@ -48,10 +51,22 @@ pub(super) enum Step {
         first: Token,
         second: Token,
     },
+    /// A lease is handed over.
+    Transfer(usize),
+    Control(Call),
     /// Half a ttl passes.
     Tick,
     /// An operator advances the epoch.
     Epoch,
+}
+
+/// A control call: as an operator without a token; without a key where that is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) verb: ControlVerb,
+    pub(super) page: usize,
+    pub(super) token: Option<Token>,
+    pub(super) key: u64,
 }
 
 /// One member of a write, as it was told.
@@ -125,8 +140,7 @@ impl History {
                 steps.push(Step::Acquire { page, request: 1 });
             } else {
                 // Requests are interchangeable, so the next new one stands for all of them.
-                let granted = self.grants.iter().filter(|grant| grant.page == page).count();
-                let next = bounds.generations.min(u64::try_from(granted).unwrap() + 1);
+                let next = self.requests(page) + u64::from(self.has_room(bounds, page));
                 steps.extend((1..=next).map(|request| Step::Acquire { page, request }));
             }
             let tokens = self.tokens(bounds, page).into_iter().chain(self.odd_tokens(bounds, page));
@@ -134,6 +148,13 @@ impl History {
         }
         for number in 0..self.grants.len() {
             steps.extend([Step::Renew(number), Step::Release(number)]);
+            let known = self.grants.iter().any(|grant| grant.source == Some(number));
+            if bounds.calls && (known || self.has_room(bounds, self.grants[number].page)) {
+                steps.push(Step::Transfer(number));
+            }
+        }
+        if bounds.calls {
+            self.calls(bounds, &mut steps);
         }
         for (template, what) in bounds.templates.iter().enumerate() {
             let mut tokens = self.tokens(bounds, what.page);
@@ -150,6 +171,35 @@ impl History {
             }
         }
         steps
+    }
+
+    fn requests(&self, page: usize) -> u64 {
+        let acquired = self.grants.iter().filter(|grant| grant.page == page && grant.source.is_none());
+        u64::try_from(acquired.count()).unwrap()
+    }
+
+    fn has_room(&self, bounds: &Bounds, page: usize) -> bool {
+        let granted = self.grants.iter().filter(|grant| grant.page == page).count();
+        u64::try_from(granted).unwrap() < bounds.generations
+    }
+
+    /// Control calls. Those under a key may come again at any time, as copies that were delayed.
+    fn calls(&self, bounds: &Bounds, steps: &mut Vec<Step>) {
+        let external = bounds.world.definition().issuer.is_external();
+        for page in 0..bounds.pages.len() {
+            let call = |verb, token, key| Step::Control(Call { verb, page, token, key });
+            let mut tokens = self.tokens(bounds, page);
+            let odd = self.odd_tokens(bounds, page);
+            for verb in [ControlVerb::Revoke, ControlVerb::Cancel] {
+                steps.push(call(verb, None, 0));
+                steps.extend(tokens.iter().chain(&odd).map(|token| call(verb, Some(*token), 0)));
+            }
+            if !external {
+                tokens.truncate(1);
+            }
+            steps.extend([call(ControlVerb::Cancel, None, 1), call(ControlVerb::Reopen, None, 1)]);
+            steps.extend(tokens.iter().map(|token| call(ControlVerb::Reopen, Some(*token), 1)));
+        }
     }
 
     /// The members that a step writes; none for a step that does not write.
@@ -169,9 +219,24 @@ impl History {
             | Step::Renew(_)
             | Step::Release(_)
             | Step::Advance { .. }
+            | Step::Transfer(_)
+            | Step::Control(_)
             | Step::Tick
             | Step::Epoch => Vec::new(),
         }
+    }
+
+    fn transfer(&self, number: usize) -> Command {
+        let id = &self.grants[number].id;
+        let request = u128::try_from(number).unwrap();
+        Command::Transfer(Transfer {
+            bucket: id.bucket(),
+            acquisition: id.hash(),
+            holder: Holder::parse("next").unwrap(),
+            ttl_ms: Some(TTL_MS),
+            request_id: Uuid::from_u128(request),
+            nonce: request.to_be_bytes(),
+        })
     }
 
     /// The command of a step; none where no command is sent.
@@ -182,6 +247,14 @@ impl History {
                 acquire_by(bounds.pages[page], u128::from(request), "", Some(TTL_MS))
             }
             Step::Renew(number) => renew(&self.grants[number].id),
+            Step::Transfer(number) => self.transfer(number),
+            Step::Control(told) => Command::Control(Control {
+                verb: told.verb,
+                resource: name(bounds.pages[told.page]),
+                claim: told.token.map(|token| self.claim(token)),
+                reason: String::new(),
+                key: (told.key > 0).then(|| OperationId::parse(&told.key.to_string()).unwrap()),
+            }),
             Step::Release(number) => release(&self.grants[number].id),
             Step::Advance { page, token } => Command::Advance(Advance {
                 resource: name(bounds.pages[page]),

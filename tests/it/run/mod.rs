@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use tempfile::TempDir;
 
 use crate::support::client::Answer;
-use crate::support::gateway::{Process, binary, command};
+use crate::support::gateway::{Process, binary};
 
 mod losing;
 mod results;
@@ -69,9 +69,8 @@ impl Scene {
     }
 
     fn command(&self, base: &str, options: &[&str], words: &[&str]) -> Command {
-        let mut run = command(self.path());
+        let mut run = with_signals(self.path(), &binary());
         run.args(["run", "--url", base, "--resource", RESOURCE]).args(options).arg("--").args(words);
-        with_the_binary(&mut run);
         run
     }
 
@@ -173,10 +172,17 @@ impl Ended {
     }
 }
 
-/// Scripts find the program by its name.
-fn with_the_binary(command: &mut Command) {
+/// A program in a folder, with nothing that surrounds the tests: no settings, and no signals that are switched off there,
+/// as `nohup` and `&` do. It finds fencegate by its name.
+fn with_signals(folder: &Path, program: &Path) -> Command {
+    let mut env = Command::new("env");
+    env.args(["--default-signal=HUP,INT,QUIT,TSTP,TTIN,TTOU"]).arg(program).current_dir(folder);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENC")) {
+        env.env_remove(name);
+    }
     let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{}:{path}", binary().parent().unwrap().display()));
+    env.env("PATH", format!("{}:{path}", binary().parent().unwrap().display()));
+    env
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -1,12 +1,13 @@
 //! Signals, orphans, and the end of `run` itself.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::upstream::{self, Upstream, granted};
-use super::{RESOURCE, Scene, Started, children, is_alive, until, with_the_binary};
+use super::{RESOURCE, Scene, Started, children, is_alive, until, with_signals};
 use crate::support::gateway::binary;
 
 /// Grants for long, and takes back.
@@ -118,10 +119,9 @@ fn as_the_first_process_of_a_container_it_works_the_same() {
     let script =
         "exec 2> /dev/null; trap 'exit 13' TERM; (sh -c 'sleep 0.1' &); echo $PPID > parent; sleep 0.5
                   cat /proc/[0-9]*/stat | grep -c ') Z ' > zombies; while :; do sleep 0.02; done";
-    let mut run = Command::new("unshare");
-    run.args(namespace).arg(binary()).current_dir(scene.path()).stdin(Stdio::null());
+    let mut run = with_signals(scene.path(), Path::new("unshare"));
+    run.args(namespace).arg(binary()).stdin(Stdio::null());
     run.args(["run", "--url", &gateway.base, "--resource", RESOURCE, "--", "sh", "-c", script]);
-    with_the_binary(&mut run);
     let run = Started::of(&mut run, scene.path());
     assert_eq!((scene.line("zombies").as_str(), scene.line("parent").as_str()), ("0", "1"));
     let [first] = children(run.pid())[..] else { panic!("unshare has one child") };

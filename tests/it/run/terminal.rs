@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use fencegate::domain::time::Clock as _;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::upstream::{self, Upstream, granted};
-use super::{Scene, until, with_the_binary};
+use super::{Scene, until, with_signals};
 
 /// How long a key may go without an effect before it is pressed again.
 const AGAIN: Duration = Duration::from_millis(700);
@@ -34,10 +34,9 @@ impl Terminal {
         let name = ptsname(&keyboard, Vec::new()).unwrap();
         let name = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
         let side = || File::options().read(true).write(true).open(name).unwrap();
-        let mut session = Command::new("setsid");
-        session.args(["--ctty", "--wait", "bash", "--norc", "-c", script]).current_dir(scene.path());
+        let mut session = with_signals(scene.path(), Path::new("setsid"));
+        session.args(["--ctty", "--wait", "bash", "--norc", "-c", script]);
         session.env("FENCEGATE_URL", base).stdin(side()).stdout(side()).stderr(Stdio::from(side()));
-        with_the_binary(&mut session);
         let child = session.spawn().unwrap();
         let keyboard = File::from(keyboard);
         let (screen, mut shown) = (Arc::<Mutex<String>>::default(), keyboard.try_clone().unwrap());

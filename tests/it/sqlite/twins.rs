@@ -154,6 +154,8 @@ async fn compare(twins: [&Running; 2], known: &Known) {
             same(twins, move |reader| reader.resources(filter.clone())).await;
         }
     }
+    let watched: Vec<_> = WRITTEN.iter().chain(&["owned/b", "free/never"]).map(|at| name(at)).collect();
+    same(twins, move |reader| reader.watched(watched.clone())).await;
     for at in WRITTEN.iter().chain(&TREE).chain(&["owned/b"]) {
         let resource = address(at).resource;
         same(twins, |reader| reader.document(address(at), true)).await;

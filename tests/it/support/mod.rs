@@ -1,5 +1,6 @@
 //! What several tests share.
 
+pub(crate) mod calls;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod code;

@@ -55,6 +55,12 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
+/// The configuration that a page shows.
+pub(crate) fn configuration(page: &str) -> String {
+    let rest = page.split("```toml\n").nth(1).expect("the page shows a configuration");
+    rest.split("```").next().unwrap_or_default().to_owned()
+}
+
 /// Compares without white space; `…` stands for anything.
 pub(crate) fn fits(expected: &str, found: &str) -> bool {
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();

@@ -4,7 +4,7 @@ use fencegate::protocol::incarnation::addressed;
 use fencegate::protocol::rows::EraRow;
 use fencegate::protocol::{Snapshot, Wanted};
 
-/// The wanted rows of `all`, with the namespace and the newest lease of each resource, and the resource of each lease.
+/// The wanted rows of `all`, with the namespace and the newest lease of each resource, and the resources of each lease.
 pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
     let mut some = Snapshot::default();
     let mut resources = wanted.resources.clone();
@@ -12,7 +12,7 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         let bucket = lease.resource.bucket();
         let named = wanted.leases.contains(&(bucket, *lease.acquisition.as_bytes()));
         if named || wanted.requests.contains(&(bucket, lease.request_key)) {
-            resources.insert(lease.resource.clone());
+            resources.extend(lease.members().map(|(resource, _)| resource.clone()));
             some.insert_lease(lease.clone());
         }
     }
@@ -35,6 +35,9 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         if let Some(row) = all.target(address) {
             some.insert_target(address.resource.clone(), row.clone());
         }
+    }
+    for record in wanted.controls.iter().filter_map(|key| all.control(key)) {
+        some.insert_control(record.clone());
     }
     for one in &wanted.operations {
         let Some(row) = all.resource(&one.resource) else { continue };

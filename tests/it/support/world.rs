@@ -59,12 +59,12 @@ pub(crate) fn name(text: &str) -> ResourceName {
     ResourceName::parse(text).unwrap()
 }
 
-/// The receipt of these worlds leaves the time out, so that a history that ran slower gives the same bytes.
 /// What a control call answers, in a form that is easy to compare.
 pub(crate) fn render_control(view: &ControlView<'_>) -> Vec<u8> {
     format!("{:?} {:?}", view.resource.life, view.resource.revoked_through).into_bytes()
 }
 
+/// The receipt of these worlds leaves the time out, so that a history that ran slower gives the same bytes.
 pub(crate) fn render(receipt: &Receipt) -> Vec<u8> {
     format!("{} {} {}", receipt.operation_id, receipt.position, receipt.commit).into_bytes()
 }
@@ -97,6 +97,24 @@ impl World {
         let mut row = row.take().unwrap_or_else(|| NamespaceRow::first_use(namespace, self.definition));
         row.epoch = Epoch::new(epoch).unwrap();
         self.snapshot.insert_namespace(row);
+    }
+
+    /// What the configuration says of the namespace of these stories, but for its definition.
+    pub(crate) fn rule(&mut self, change: impl FnOnce(&mut NamespaceRules)) {
+        self.rule_of(NAMESPACE, change);
+    }
+
+    /// The same of any namespace; one that is new here starts with the rules of the first.
+    pub(crate) fn rule_of(&mut self, namespace: &str, change: impl FnOnce(&mut NamespaceRules)) {
+        let first = Namespace::parse(NAMESPACE).unwrap();
+        let namespace = Namespace::parse(namespace).unwrap();
+        let known = |name| self.namespaces.rules(name).copied();
+        let mut rules = known(&namespace).or(known(&first)).unwrap();
+        change(&mut rules);
+        let mut named: BTreeMap<_, _> =
+            self.namespaces.named().map(|(name, old)| (name.clone(), *old)).collect();
+        named.insert(namespace, rules);
+        self.namespaces = Namespaces::new(named, None);
     }
 
     /// Seals and acquisition ids come from these keys from now on.
@@ -196,6 +214,11 @@ impl World {
 
     pub(crate) fn release(&mut self, acquisition: &AcquisitionId) -> Outcome {
         self.tell(&release(acquisition))
+    }
+
+    /// The lease of any request; it must be granted.
+    pub(crate) fn grant(&mut self, command: &Command) -> Grant {
+        granted(self.tell(command))
     }
 
     pub(crate) fn advance(&mut self, resource: &str, token: &str) -> Outcome {

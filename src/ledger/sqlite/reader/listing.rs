@@ -64,7 +64,7 @@ pub(super) fn resource(
     Ok(Some(read))
 }
 
-/// Several resources by name, without their targets.
+/// Several resources by name, without their targets; every read has one view of the database.
 pub(super) fn named(
     connection: &Connection,
     names: &[ResourceName],
@@ -73,7 +73,7 @@ pub(super) fn named(
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         let read = first(connection, RESOURCE, |values| values.name(name), |columns| whole(columns, time))?;
-        found.extend(read.map(|(read, _)| read));
+        found.extend(read.map(|(read, _)| ResourceRead { targets: Vec::new(), ..read }));
     }
     Ok(found)
 }

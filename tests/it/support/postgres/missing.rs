@@ -44,6 +44,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "leases::fifo::replicas::a_greedy_client_starves_nobody",
     "leases::fifo::replicas::the_order_survives_a_kill_of_the_gateways",
     "leases::fifo::replicas::whoever_came_first_is_served_first",
+    "leases::gone_clients::a_client_that_went_while_its_row_was_held_is_not_granted",
     "leases::gone_clients::postgres::a_client_that_closed_its_connection_is_never_granted",
     "leases::gone_clients::postgres::a_killed_client_is_never_granted",
     "leases::gone_clients::postgres::a_place_in_the_queue_is_given_up_with_the_connection",
