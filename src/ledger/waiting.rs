@@ -60,7 +60,9 @@ impl Ledger {
                 return Err(Unserved::Draining);
             }
             let gone = Millis::of(answered_at.elapsed());
-            blockers.iter_mut().for_each(|blocker| blocker.free_in = blocker.free_in.less(gone));
+            for blocker in &mut blockers {
+                blocker.free_in = blocker.free_in.less(gone);
+            }
             return Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)));
         }
     }
