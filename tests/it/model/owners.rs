@@ -44,9 +44,9 @@ pub(super) fn judge_acquire(
             assert!(known.is_none(), "it waits for its own lease");
             changes_nothing(changes);
         }
-        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
+        Outcome::Refused(Refusal::LeaseEnded { state, cause }) => {
             let grant = known.expect("an end of what was never granted");
-            ended(history, grant, (*state, *cancelled), now);
+            ended(history, grant, (*state, *cause), now);
             changes_nothing(changes);
         }
         Outcome::Refused(Refusal::Cancelled) => {
@@ -61,11 +61,11 @@ pub(super) fn judge_acquire(
     }
 }
 
-/// What is told of an ended lease: how it ended, and whether its job was cancelled under it.
-fn ended(history: &History, grant: &Grant, (state, cancelled): (LeaseState, bool), now: Timestamp) {
+/// What is told of an ended lease: how it ended, and by whose act.
+fn ended(history: &History, grant: &Grant, (state, cause): (LeaseState, Option<EndCause>), now: Timestamp) {
     assert_eq!(history.state(grant, now), state);
     assert_ne!(state, LeaseState::Held, "a live lease was not renewed");
-    assert_eq!(cancelled, grant.cause == Some(EndCause::Cancelled));
+    assert_eq!(cause, grant.cause);
 }
 
 /// Judges the answer to a transfer and takes it into the history.
@@ -96,9 +96,9 @@ pub(super) fn judge_transfer(
             assert_eq!(history.live(page, now), 0, "I17");
             granted(history, bounds, (page, 0, Some(number)), answer, now);
         }
-        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
+        Outcome::Refused(Refusal::LeaseEnded { state, cause }) => {
             let grant = known.unwrap_or(&history.grants[number]);
-            ended(history, grant, (*state, *cancelled), now);
+            ended(history, grant, (*state, *cause), now);
             changes_nothing(changes);
         }
         other => panic!("{other:?}"),
@@ -154,8 +154,8 @@ pub(super) fn judge_renew(
             only_of(history, number, changes);
             history.grants[number].until = now.plus(Millis::new(TTL_MS));
         }
-        Outcome::Refused(Refusal::LeaseEnded { state, cancelled }) => {
-            ended(history, &history.grants[number], (*state, *cancelled), now);
+        Outcome::Refused(Refusal::LeaseEnded { state, cause }) => {
+            ended(history, &history.grants[number], (*state, *cause), now);
             changes_nothing(changes);
             only_of(history, number, changes);
         }

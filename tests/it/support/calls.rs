@@ -1,5 +1,6 @@
 //! Short words for what concerns leases beyond one acquire: several resources, waiting, handing over, and control calls.
 
+use fencegate::domain::lease::EndCause;
 use fencegate::domain::lease::Holder;
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::time::Millis;
@@ -124,7 +125,7 @@ pub(crate) fn token_on(grant: &Grant, resource: &str) -> String {
 /// Whether a lease was told to have ended because its resource was cancelled.
 pub(crate) fn cancel_requested(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Refused(Refusal::LeaseEnded { cancelled, .. }) => *cancelled,
+        Outcome::Refused(Refusal::LeaseEnded { cause, .. }) => *cause == Some(EndCause::Cancelled),
         other => panic!("{other:?}"),
     }
 }
