@@ -44,8 +44,12 @@ async fn in_order_nobody_sleeps_beside_a_free_lease(shape: Shape) {
 
 async fn hand_on(shape: Shape, rules: &str, rounds: usize) {
     let scene = Scene::start(shape, rules).await;
-    // Over several gateways each hand-over may take a look.
-    let rounds = if shape == Shape::Replicas { rounds / 4 } else { rounds };
+    let rounds = match shape {
+        Shape::Sqlite => rounds,
+        Shape::Postgres => rounds / 2,
+        // Each hand-over may take a look.
+        Shape::Replicas => rounds / 4,
+    };
     let table =
         Arc::new(Table { free: Mutex::new(None), gaps: Mutex::default(), left: AtomicUsize::new(rounds) });
     let began = instant();
