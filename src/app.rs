@@ -1,5 +1,6 @@
 //! The composition root: it builds the parts, connects them, and runs them until it is told to stop.
 
+mod descriptors;
 mod keyfile;
 mod server;
 mod system;
@@ -91,7 +92,9 @@ pub async fn run(
     };
     tokio::spawn(door.ledger.sweeper().run());
     let stopping = shutdown.clone();
-    let serving = server::serve(listener, http::router(door), shutdown, surroundings.drain_time);
+    let bounds =
+        server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
+    let serving = server::serve(listener, http::router(door), shutdown, bounds);
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {

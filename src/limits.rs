@@ -103,8 +103,12 @@ pub const HEADER_FIELDS: usize = 100;
 /// Longest reason, in bytes.
 pub const REASON_BYTES: usize = 1_024;
 
-/// Connections at once; further ones wait to be accepted.
-pub const CONNECTIONS: usize = 4_096;
+/// Connections at once; further ones wait to be accepted. Ten thousand callers may wait for leases, each on a connection
+/// that costs some tens of kilobytes, and half as many are served beside them.
+pub const CONNECTIONS: usize = 16_384;
+
+/// Descriptors that are kept for other things than callers: files and connections of the database, pipes, the listener.
+pub const DESCRIPTORS_BESIDE: usize = 64;
 
 /// How long a client may take to send its headers.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -334,8 +338,8 @@ pub const WATCHED_AT_ONCE: usize = 256;
 /// How often expired leases are looked for that nobody has come across.
 pub const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
-/// Expired leases that are written down in one round.
-pub const SWEPT_AT_ONCE: u32 = 64;
+/// Expired leases that are written down in one round: one batch.
+pub const SWEPT_AT_ONCE: u32 = 256;
 
 /// How often a stream of events sends a sign of life: below the idle time of common proxies (60 s and 30 s).
 pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(10);

@@ -14,7 +14,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use crate::limits::{CONNECTIONS, HEADER_TIMEOUT, WRITE_TIMEOUT};
+use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
 /// that a caller gets a problem and not an empty 431.
@@ -26,16 +26,24 @@ const HEAD_FIELDS: usize = 512;
 /// Pause after an accept that failed for want of descriptors: without it the loop would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves a router until `shutdown`, then lets requests under way finish within `drain_time` and cuts the
+/// What one gateway serves at most.
+pub(super) struct Bounds {
+    /// Connections at once.
+    pub(super) connections: usize,
+    /// How long requests that are under way may take at the end.
+    pub(super) drain_time: Duration,
+}
+
+/// Serves a router until `shutdown`, then lets requests under way finish within the drain time and cuts the
 /// connections that are left: a client that does not read must not keep the process from ending.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: CancellationToken,
-    drain_time: Duration,
+    bounds: Bounds,
 ) {
     let graceful = GracefulShutdown::new();
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(bounds.connections));
     let cut = CancellationToken::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -71,8 +79,8 @@ pub(super) async fn serve(
     }
     drop(listener);
     drop(router);
-    info!(open = CONNECTIONS.saturating_sub(connections.available_permits()), "draining");
-    if tokio::time::timeout(drain_time, graceful.shutdown()).await.is_err() {
+    info!(open = bounds.connections.saturating_sub(connections.available_permits()), "draining");
+    if tokio::time::timeout(bounds.drain_time, graceful.shutdown()).await.is_err() {
         warn!(
             "requests were still under way after the drain time; their operations are decided all the same"
         );

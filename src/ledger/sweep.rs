@@ -49,14 +49,19 @@ impl Sweeper {
                 return Some(());
             }
         };
+        // All together, so that they share a batch.
+        let mut sent = Vec::with_capacity(found.len());
         for lease in found {
             let (reply, answer) = oneshot::channel();
             let task = Task::Command(Box::new(Command::Sweep(Sweep { lease })));
-            let sent = enqueue(self.queues.upgrade()?.as_ref(), Job { task, reply });
-            if sent.is_err() || answered(answer).await.is_err() {
-                // Whoever comes across it next writes it down.
-                return Some(());
+            if enqueue(self.queues.upgrade()?.as_ref(), Job { task, reply }).is_err() {
+                break;
             }
+            sent.push(answer);
+        }
+        for answer in sent {
+            // One that failed is found again by the next round, or written down by whoever comes across it.
+            drop(answered(answer).await);
         }
         Some(())
     }

@@ -361,3 +361,6 @@ impl Drop for Observer {
         self.watch.count.store(slots.by_name.len(), Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

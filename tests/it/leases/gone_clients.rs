@@ -1,15 +1,18 @@
 //! A waiter whose client has gone: it is granted nothing, and nobody waits for it.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fencegate::ledger::wakeup::instant;
 use serde_json::Value;
+use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::raw::{Call, request};
 use super::scene::{Dice, FIFO, RACE, Scene, Shape, acquire, release, slack, take_place, told_on, wanted};
 use crate::support::client::{Answer, Client};
-use crate::support::postgres::patience;
+use crate::support::postgres::{needed_binaries, patience};
 
 told_on!([sqlite Sqlite, postgres Postgres, replicas Replicas], [
     a_client_that_closed_its_connection_is_never_granted,
@@ -27,7 +30,7 @@ async fn settle(client: &Client) {
 }
 
 fn waiter(client: Client, wanted: Value) -> JoinHandle<(Answer, Instant)> {
-    tokio::spawn(async move { (acquire(&client, &wanted).await, Instant::now()) })
+    tokio::spawn(async move { (acquire(&client, &wanted).await, instant()) })
 }
 
 /// Broken: a lease is granted to a waiter that closed its connection, and is lost until its ttl. Must hold: it is granted
@@ -35,7 +38,7 @@ fn waiter(client: Client, wanted: Value) -> JoinHandle<(Answer, Instant)> {
 async fn a_client_that_closed_its_connection_is_never_granted(shape: Shape) {
     for rules in [RACE, FIFO] {
         let scene = Scene::start(shape, rules).await;
-        for round in 0..7_usize {
+        for round in 0..5_usize {
             let resource = format!("jobs/{round}");
             let (here, there) = (scene.client(round), scene.client(round + 1));
             let held = acquire(&here, &wanted(&resource, 20_000, 0)).await.expect(201);
@@ -51,7 +54,7 @@ async fn a_client_that_closed_its_connection_is_never_granted(shape: Shape) {
             settle(&here).await;
             settle(&there).await;
             release(&there, &held).await;
-            let freed = Instant::now();
+            let freed = instant();
             let (answer, got) = stays.await.unwrap();
             assert_eq!(answer.expect(201)["position"], "0.2", "somebody who had gone was granted");
             let most = Duration::from_secs(1) + slack(&here).await;
@@ -80,7 +83,7 @@ async fn a_place_in_the_queue_is_given_up_with_the_connection(shape: Shape) {
     release(&scene.client(0), &held).await;
     let mut now = behind.clone();
     now["wait_ms"] = 10_000.into();
-    let began = Instant::now();
+    let began = instant();
     acquire(&scene.client(0), &now).await.expect(201);
     assert!(began.elapsed() < Duration::from_millis(500) + slack(&scene.client(0)).await);
     scene.end();
@@ -103,7 +106,7 @@ async fn no_hang_up_at_any_moment_leaves_a_place_behind(shape: Shape) {
     })
     .await;
     release(&scene.client(0), &held).await;
-    let began = Instant::now();
+    let began = instant();
     acquire(&scene.client(1), &wanted("jobs/a", 20_000, 20_000)).await.expect(201);
     // The last one has its turn still: it went away in good order, and its place is kept for its repeat.
     assert!(began.elapsed() < Duration::from_millis(2_500) + slack(&scene.client(0)).await);
@@ -154,5 +157,37 @@ async fn a_killed_client_is_never_granted(shape: Shape) {
         now["wait_ms"] = 20_000.into();
         assert_eq!(acquire(&client, &now).await.expect(201)["position"], "0.2");
     }
+    scene.end();
+}
+
+/// Broken: a waiter's question is on its way to the database, waits there for a row that somebody holds, and is granted long
+/// after its client has gone. Must hold: whoever went while the row was waited for is granted nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_went_while_its_row_was_held_is_not_granted() {
+    let name = "leases::gone_clients::a_client_that_went_while_its_row_was_held_is_not_granted";
+    if needed_binaries(name).is_none() {
+        return;
+    }
+    let scene = Scene::start(Shape::Postgres, RACE).await;
+    let client = scene.client(0);
+    let before = acquire(&client, &wanted("jobs/a", 20_000, 0)).await.expect(201);
+    release(&client, &before).await;
+    let mut somebody = PgConnection::connect(&scene.database.as_ref().unwrap().admin).await.unwrap();
+    somebody.execute("BEGIN").await.unwrap();
+    somebody.execute("SELECT 1 FROM resources WHERE resource = 'jobs/a' FOR UPDATE").await.unwrap();
+    let call = Call::acquire(&client, &wanted("jobs/a", 20_000, 20_000)).await;
+    patience::until("its question waits for the row", 5, async || {
+        let mut look = PgConnection::connect(&scene.database.as_ref().unwrap().admin).await.unwrap();
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() \
+                     AND wait_event_type = 'Lock')";
+        let waits: bool = sqlx::query_scalar(waits).fetch_one(&mut look).await.unwrap();
+        waits.then_some(())
+    })
+    .await;
+    drop(call);
+    settle(&client).await;
+    somebody.execute("COMMIT").await.unwrap();
+    let next = acquire(&client, &wanted("jobs/a", 20_000, 0)).await;
+    assert_eq!(next.expect(201)["position"], "0.2", "a client that had gone was granted");
     scene.end();
 }

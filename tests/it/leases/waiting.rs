@@ -1,9 +1,11 @@
 //! Waiting for a lease: how soon a free one reaches a waiter, what a grant is worth, and when the wait ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fencegate::ledger::wakeup::instant;
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::scene::{RACE, Scene, Shape, acquire, id_of, median, release, slack, told_on, wanted};
 use crate::support::client::{Answer, Client};
@@ -30,7 +32,7 @@ fn bound(shape: Shape) -> Duration {
 fn waiter(client: Client, ttl_ms: u64) -> JoinHandle<(Answer, Instant)> {
     tokio::spawn(async move {
         let answer = acquire(&client, &wanted("jobs/a", ttl_ms, 20_000)).await;
-        (answer, Instant::now())
+        (answer, instant())
     })
 }
 
@@ -54,7 +56,7 @@ async fn a_release_reaches_a_waiter_in_time(shape: Shape) {
         // Long enough for it to wait for sure, and the others' look to be at any point of its round.
         tokio::time::sleep(Duration::from_millis(60 + 37 * u64::try_from(round).unwrap() % 200)).await;
         release(&scene.client(round), &held).await;
-        let freed = Instant::now();
+        let freed = instant();
         let (answer, got) = waits.await.unwrap();
         times.push(got.saturating_duration_since(freed));
         let lease = answer.expect(201);
@@ -70,14 +72,22 @@ async fn a_release_reaches_a_waiter_in_time(shape: Shape) {
 async fn an_expiry_reaches_a_waiter_in_time(shape: Shape) {
     let scene = Scene::start(shape, RACE).await;
     let mut times = Vec::new();
-    for round in 0..ROUNDS {
+    let mut round = 0;
+    while times.len() < ROUNDS {
+        round += 1;
         let owner = scene.client(round);
         let held = acquire(&owner, &wanted("jobs/a", 250, 0)).await.expect(201);
         let waits = waiter(scene.client(round + 1), 7_000);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let sent = Instant::now();
-        owner.post(&format!("/v1/leases/{}/renew", id_of(&held)), &json!({})).await.expect(200);
-        let (earliest, latest) = (Duration::from_millis(250), Instant::now() + Duration::from_millis(250));
+        let sent = instant();
+        let renewed = owner.post(&format!("/v1/leases/{}/renew", id_of(&held)), &json!({})).await;
+        let (earliest, latest) = (Duration::from_millis(250), instant() + Duration::from_millis(250));
+        if renewed.status != 200 {
+            // On a busy machine a renewal may come too late; that round tells nothing.
+            assert!(round < 4 * ROUNDS && renewed.status == 410, "{}", renewed.text());
+            release(&owner, &waits.await.unwrap().0.expect(201)).await;
+            continue;
+        }
         let (answer, got) = waits.await.unwrap();
         assert!(got - sent >= earliest, "it was granted before the other's end: {:?}", got - sent);
         times.push(got.saturating_duration_since(latest));
@@ -96,7 +106,7 @@ async fn a_wait_ends_with_its_budget(shape: Shape) {
     let held = acquire(&scene.client(0), &wanted("jobs/a", 20_000, 0)).await.expect(201);
     let slack = slack(&scene.client(0)).await;
     for (number, budget) in [1_u64, 300, 650].into_iter().enumerate() {
-        let began = Instant::now();
+        let began = instant();
         let answer = acquire(&scene.client(number), &wanted("jobs/a", 20_000, budget)).await;
         let took = began.elapsed();
         let problem = answer.refused(409, "wait_timeout", "none");

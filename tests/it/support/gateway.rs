@@ -123,23 +123,35 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `fencegate serve` in a folder and waits until it listens.
     pub(crate) fn start(folder: &Path) -> Self {
-        let (process, log) = Self::with_log(folder);
+        Self::heard(command(folder))
+    }
+
+    /// The same, with so many descriptors.
+    pub(crate) fn start_limited(folder: &Path, descriptors: u64) -> Self {
+        let mut shell = alone(Command::new("sh"), folder);
+        shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]).arg(binary());
+        Self::heard(shell)
+    }
+
+    fn heard(command: Command) -> Self {
+        let (process, log) = Self::with_log(command);
         let warnings = process.warnings.clone();
-        let is_warning = |line: &String| !line.contains("\"level\":\"INFO\"");
         // The pipe must not fill up, or lines would be lost.
         std::thread::spawn(move || {
-            log.map_while(Result::ok).filter(is_warning).for_each(|line| warnings.lock().unwrap().push(line));
+            log.map_while(Result::ok)
+                .filter(|line| is_warning(line))
+                .for_each(|line| warnings.lock().unwrap().push(line));
         });
         process
     }
 
     /// The same, and nobody reads its log any more: the pipe is closed at the other end.
     pub(crate) fn start_unheard(folder: &Path) -> Self {
-        Self::with_log(folder).0
+        Self::with_log(command(folder)).0
     }
 
-    fn with_log(folder: &Path) -> (Self, Lines<BufReader<ChildStderr>>) {
-        let mut child = command(folder)
+    fn with_log(mut command: Command) -> (Self, Lines<BufReader<ChildStderr>>) {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -147,16 +159,18 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut warnings = Vec::new();
         let base = loop {
-            let line = lines.next().expect("the gateway ended before it listened").unwrap();
-            let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else {
-                panic!("no JSON in the log: {line}")
+            let text = lines.next().expect("the gateway ended before it listened").unwrap();
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(&text) else {
+                panic!("no JSON in the log: {text}")
             };
             if line["message"] == "listening" {
                 break format!("http://{}", line["address"].as_str().unwrap());
             }
+            warnings.extend(Some(text).filter(|text| is_warning(text)));
         };
-        (Self { child, base, warnings: Arc::default() }, lines)
+        (Self { child, base, warnings: Arc::new(Mutex::new(warnings)) }, lines)
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -202,9 +216,16 @@ impl Drop for Process {
     }
 }
 
+fn is_warning(line: &str) -> bool {
+    !line.contains("\"level\":\"INFO\"")
+}
+
 /// The binary, in a folder, without anybody's settings.
 pub(crate) fn command(folder: &Path) -> Command {
-    let mut command = Command::new(binary());
+    alone(Command::new(binary()), folder)
+}
+
+fn alone(mut command: Command, folder: &Path) -> Command {
     command.current_dir(folder);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
         command.env_remove(name);
