@@ -1,8 +1,8 @@
 -- Leases in full: several resources in one acquisition, queues, how and when a lease ended, and control calls.
 
 -- The bucket of the lease's row where it is not that of the resource: a lease over several resources lies with the first
--- of them. `queue` has 32 bytes for each place, from the head to the end: its number, the first 16 bytes of the request's
--- key, and until when it is kept in milliseconds since 1970, numbers big-endian. `reason` says why it does not live.
+-- of them. `queue` has 40 bytes for each place, from the head to the end: its number, the first 16 bytes of the request's
+-- key, until when it is kept in milliseconds since 1970, and the delivery that waits in it (0 for none), numbers big-endian. `reason` says why it does not live.
 ALTER TABLE resources
     ADD COLUMN lease_bucket bigint,
     ADD COLUMN queue bytea,

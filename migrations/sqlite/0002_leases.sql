@@ -1,10 +1,10 @@
 -- Leases in full: several resources in one acquisition, queues, how and when a lease ended, and control calls.
 
 -- The bucket of the lease's row where it is not that of the resource: a lease over several resources lies with the first
--- of them. `queue` has 32 bytes for each place, from the head to the end: its number, the first 16 bytes of the request's
--- key, and until when it is kept in milliseconds since 1970, numbers big-endian. `reason` says why it does not live.
+-- of them. `queue` has 40 bytes for each place, from the head to the end: its number, the first 16 bytes of the request's
+-- key, until when it is kept in milliseconds since 1970, and the delivery that waits in it (0 for none), numbers big-endian. `reason` says why it does not live.
 ALTER TABLE resources ADD COLUMN lease_bucket INTEGER CHECK (lease_bucket BETWEEN 0 AND 255);
-ALTER TABLE resources ADD COLUMN queue BLOB CHECK (length(queue) % 32 = 0);
+ALTER TABLE resources ADD COLUMN queue BLOB CHECK (length(queue) % 40 = 0);
 ALTER TABLE resources ADD COLUMN reason TEXT;
 
 -- `others` has a line for each further resource: its position, a space, its name.

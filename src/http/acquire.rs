@@ -39,6 +39,8 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     extract::is_json(asked.headers())?;
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;
     let resources = resources_of(&mut object, asked.hall)?;
+    // A place that nobody can name is kept for nobody.
+    let keeps_place = key.is_some() || object.has("request_id");
     let (shown, named) = (shown(&resources), resources.clone());
     let (command, wait) =
         command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
@@ -46,7 +48,7 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
         None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
-        Some(budget) => asked.hall.wait(command, subject, budget).await?,
+        Some(budget) => asked.hall.wait(command, subject, budget, keeps_place).await?,
     };
     match outcome {
         Outcome::Granted(grant) => Ok(granted(&grant, asked.hall.namespaces())),

@@ -69,9 +69,10 @@ impl Hall {
         acquire: Acquire,
         subject: Subject,
         budget: Duration,
+        keeps_place: bool,
     ) -> Result<Outcome, Problem> {
         let began = self.door.clock.monotonic();
-        let answer = self.door.ledger.acquire(acquire, budget, &self.door.draining).await;
+        let answer = self.door.ledger.acquire(acquire, budget, keeps_place, &self.door.draining).await;
         note(&subject, &answer, self.door.clock.monotonic().saturating_sub(began));
         answer.map_err(|unserved| {
             let problem = problem::unserved(&unserved, None);

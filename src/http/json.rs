@@ -61,6 +61,11 @@ impl Object {
         invalid(&self.name(field), reason)
     }
 
+    /// Whether a field is given.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|value| !value.is_null())
+    }
+
     /// A text.
     pub(super) fn text(&mut self, field: &str) -> Result<Option<String>, Problem> {
         match self.take(field) {

@@ -1,6 +1,8 @@
 //! Lists that stand in one column: the queue of a resource, and the further resources of a lease. They are read and
 //! written as a whole, with the row that they belong to.
 
+use std::num::NonZeroU64;
+
 use crate::domain::counter::{Epoch, Token};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
@@ -8,8 +10,8 @@ use crate::domain::time::Timestamp;
 use crate::protocol::queue::{Queue, Ticket};
 use crate::protocol::rows::LeaseMember;
 
-/// Bytes of one ticket: its number, its key, and its end.
-const TICKET_BYTES: usize = 32;
+/// Bytes of one ticket: its number, its key, its end, and its claim.
+const TICKET_BYTES: usize = 40;
 
 /// Why a column cannot be read.
 const UNREADABLE: &str = "a list that this version cannot read";
@@ -24,6 +26,7 @@ pub(super) fn queue_bytes(queue: &Queue) -> Option<Vec<u8>> {
         bytes.extend_from_slice(&ticket.number.to_be_bytes());
         bytes.extend_from_slice(&ticket.key);
         bytes.extend_from_slice(&ticket.until.ms().to_be_bytes());
+        bytes.extend_from_slice(&ticket.claim.map_or(0, NonZeroU64::get).to_be_bytes());
     }
     Some(bytes)
 }
@@ -40,11 +43,13 @@ pub(super) fn queue(bytes: Option<&[u8]>) -> Result<Queue, &'static str> {
 fn ticket(bytes: &[u8; TICKET_BYTES]) -> Option<Ticket> {
     let (number, rest) = bytes.split_first_chunk::<8>()?;
     let (key, rest) = rest.split_first_chunk::<16>()?;
-    let until = rest.first_chunk::<8>()?;
+    let (until, rest) = rest.split_first_chunk::<8>()?;
+    let claim = rest.first_chunk::<8>()?;
     Some(Ticket {
         number: u64::from_be_bytes(*number),
         key: *key,
         until: Timestamp::from_ms(i64::from_be_bytes(*until)),
+        claim: NonZeroU64::new(u64::from_be_bytes(*claim)),
     })
 }
 
@@ -82,10 +87,11 @@ mod tests {
     fn a_queue_comes_back_as_it_was() {
         let (mut one, now) = (Queue::default(), Timestamp::from_ms(5));
         assert_eq!(queue_bytes(&one), None);
-        one.join(&RequestKey([7; 32]), now.plus(Millis::new(10)), now);
-        one.join(&RequestKey([9; 32]), now.plus(Millis::new(20)), now);
+        one.join(&RequestKey([7; 32]), NonZeroU64::MIN, true, now.plus(Millis::new(10)), now);
+        one.join(&RequestKey([9; 32]), NonZeroU64::MAX, true, now.plus(Millis::new(20)), now);
+        one.leave(&RequestKey([7; 32]), NonZeroU64::MIN, true, now);
         let bytes = queue_bytes(&one).unwrap();
-        assert_eq!(bytes.len(), 64);
+        assert_eq!(bytes.len(), 80);
         assert_eq!(queue(Some(&bytes)), Ok(one));
         assert_eq!(queue(Some(&bytes[1..])), Err(UNREADABLE));
     }

@@ -12,17 +12,18 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::lease::WaitOrder;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
-use crate::protocol::command::{Acquire, Leave};
+use crate::protocol::command::{Acquire, Leave, Wait};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::driver::{Answer, Job, Task};
 use super::wakeup::instant;
 pub use super::watch::Observer;
-use super::watch::Woken;
+use super::watch::{Waiter, Woken};
 use super::{Ledger, Unserved, answered, enqueue};
 
 impl Ledger {
-    /// Acquires, and waits for it at most `budget`. Dropping the future gives the wait up: what was not granted by
+    /// Acquires, and waits for it at most `budget`. With `keeps_place` a place in a queue is kept for a moment when that is
+    /// over: the caller can name its request again. Dropping the future gives the wait up: what was not granted by
     /// then is not granted any more. It ends early when the process drains.
     ///
     /// # Errors
@@ -31,40 +32,39 @@ impl Ledger {
         &self,
         mut acquire: Acquire,
         budget: Duration,
+        keeps_place: bool,
         draining: &CancellationToken,
     ) -> Result<Outcome, Unserved> {
         let until = instant() + budget;
-        let mut waiter = self.watch.enter(&acquire.resources);
+        let mut waiter = self.watch.enter(&acquire.resources, acquire.request_key());
         let mut place = Place { ledger: self, leave: self.place_of(&acquire) };
+        let mut begins = true;
         loop {
-            let left = until.saturating_duration_since(instant());
-            acquire.wait = Some(Millis::of(left));
+            let left = Millis::of(until.saturating_duration_since(instant()));
+            acquire.wait = Some(Wait { left, begins });
+            begins = false;
             let answer = self.attempt(acquire.clone()).await;
-            let answered_at = instant();
-            let Ok(Outcome::Refused(Refusal::LeaseBlocked(mut blockers))) = answer else {
-                if matches!(answer, Ok(Outcome::Granted(_))) {
-                    waiter.granted();
-                }
-                // Granted or refused for good, there is no place left; without an answer it is kept for the repeat.
-                place.leave = None;
-                return answer;
+            let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {
+                return settled(answer, &mut waiter, &mut place);
             };
             waiter.heed(&blockers);
             match waiter.woken(until, draining).await {
-                Woken::ToAsk => continue,
-                Woken::TooLate | Woken::ByTheEnd => {}
+                Woken::ToAsk => {}
+                Woken::TooLate => break,
+                Woken::ByTheEnd => {
+                    place.step_aside(keeps_place);
+                    return Err(Unserved::Draining);
+                }
             }
-            // The place is kept for a moment: the caller may go on waiting with the same request id, here or elsewhere.
-            place.leave = None;
-            if draining.is_cancelled() {
-                return Err(Unserved::Draining);
-            }
-            let gone = Millis::of(answered_at.elapsed());
-            for blocker in &mut blockers {
-                blocker.free_in = blocker.free_in.less(gone);
-            }
-            return Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)));
         }
+        // Once more: what is said is how it stands now, and a grant to another delivery of this request is its own.
+        acquire.wait = None;
+        let answer = self.attempt(acquire).await;
+        let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {
+            return settled(answer, &mut waiter, &mut place);
+        };
+        place.step_aside(keeps_place);
+        Ok(Outcome::Refused(Refusal::WaitTimeout(blockers)))
     }
 
     /// The place that an acquire may have from its first attempt on, before it hears of it; none where there is no order.
@@ -73,8 +73,9 @@ impl Ledger {
         let ordered = |resource: &ResourceName| {
             namespaces.rules(&resource.namespace()).is_some_and(|rules| rules.order == WaitOrder::Fifo)
         };
-        let (resources, request_key) = (acquire.resources.clone(), acquire.request_key());
-        resources.iter().any(ordered).then_some(Leave { resources, request_key })
+        let resources = acquire.resources.clone();
+        let (request_key, claim) = (acquire.request_key(), acquire.claim());
+        resources.iter().any(ordered).then_some(Leave { resources, request_key, claim, keeps: false })
     }
 
     /// One attempt.
@@ -93,10 +94,32 @@ impl Ledger {
     }
 }
 
+/// Granted or refused for good, there is no place left; without an answer it is kept for the repeat.
+fn settled(
+    answer: Result<Outcome, Unserved>,
+    waiter: &mut Waiter,
+    place: &mut Place<'_>,
+) -> Result<Outcome, Unserved> {
+    if matches!(answer, Ok(Outcome::Granted(_))) {
+        waiter.granted();
+    }
+    place.leave = None;
+    answer
+}
+
 /// A place in durable queues, which is given up when its owner goes.
 struct Place<'l> {
     ledger: &'l Ledger,
     leave: Option<Leave>,
+}
+
+impl Place<'_> {
+    /// The wait is over and the caller may come again: it keeps its place for a moment, where it can name its request.
+    fn step_aside(&mut self, keeps_place: bool) {
+        if let Some(leave) = &mut self.leave {
+            leave.keeps = keeps_place;
+        }
+    }
 }
 
 impl Drop for Place<'_> {

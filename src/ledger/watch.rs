@@ -22,7 +22,7 @@ use crate::domain::resource::ResourceName;
 use crate::limits::{WATCH_PAUSE, WATCHED_AT_ONCE};
 use crate::protocol::lease::free_in;
 use crate::protocol::outcome::Blocker;
-use crate::protocol::rows::{LeaseRow, ResourceRow};
+use crate::protocol::rows::{LeaseRow, RequestKey, ResourceRow};
 
 use super::changeset::ChangeSet;
 use super::read::{Reader, ResourceRead};
@@ -60,6 +60,7 @@ struct Slot {
 /// A waiter as the lists have it.
 struct Entry {
     turn: Notify,
+    request: RequestKey,
     resources: Vec<ResourceName>,
 }
 
@@ -83,6 +84,13 @@ impl Slot {
     fn free(&self) {
         if let Some((_, first)) = self.waiters.first_key_value() {
             first.turn.notify_one();
+        }
+    }
+
+    /// Other deliveries of the request that was granted wait for their own lease.
+    fn granted_to(&self, request: &RequestKey) {
+        for entry in self.waiters.values().filter(|entry| entry.request == *request) {
+            entry.turn.notify_one();
         }
     }
 
@@ -121,14 +129,16 @@ impl Watch {
                 slot.changed();
                 if change.after.state != LeaseState::Held {
                     slot.free();
+                } else if change.before.is_none() {
+                    slot.granted_to(&change.after.request_key);
                 }
             }
         }
     }
 
     /// Enters a caller that waits for all of these resources.
-    pub(super) fn enter(self: &Arc<Self>, resources: &[ResourceName]) -> Waiter {
-        let entry = Arc::new(Entry { turn: Notify::new(), resources: resources.to_vec() });
+    pub(super) fn enter(self: &Arc<Self>, resources: &[ResourceName], request: RequestKey) -> Waiter {
+        let entry = Arc::new(Entry { turn: Notify::new(), request, resources: resources.to_vec() });
         let mut slots = self.slots();
         slots.drawn = slots.drawn.wrapping_add(1);
         let rank = Rank { ticket: u64::MAX, arrival: slots.drawn };
@@ -221,6 +231,9 @@ impl Watch {
         // Whoever came has asked already, perhaps before something that the first look shows and cannot tell from before.
         if slot.seen.as_ref() != Some(&now) {
             slot.changed();
+            if let Some(lease) = &now.1 {
+                slot.granted_to(&lease.request_key);
+            }
         }
         slot.seen = Some(now);
         if free_in.get() == 0 {

@@ -1,5 +1,7 @@
 //! What can be asked for.
 
+use std::num::NonZeroU64;
+
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -60,8 +62,17 @@ pub struct Acquire {
     pub principal: &'static str,
     /// Drawn by the shell; nobody can guess it.
     pub nonce: [u8; 16],
-    /// What is left of the caller's budget for waiting; none when it does not wait.
-    pub wait: Option<Millis>,
+    /// How it waits; none when it does not.
+    pub wait: Option<Wait>,
+}
+
+/// The wait of a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// What is left of its budget.
+    pub left: Millis,
+    /// Whether this is its first attempt, which takes a place over from an earlier delivery of the same request.
+    pub begins: bool,
 }
 
 impl Acquire {
@@ -69,6 +80,17 @@ impl Acquire {
     #[must_use]
     pub fn bucket(&self) -> Bucket {
         self.resources.first().map_or(Bucket(0), ResourceName::bucket)
+    }
+
+    /// Tells this delivery of the request from every other one.
+    #[must_use]
+    pub fn claim(&self) -> NonZeroU64 {
+        let (_, last) = self.nonce.split_at(8);
+        let mut drawn = [0; 8];
+        for (to, from) in drawn.iter_mut().zip(last) {
+            *to = *from;
+        }
+        NonZeroU64::new(u64::from_be_bytes(drawn)).unwrap_or(NonZeroU64::MIN)
     }
 
     /// Where a repeat of this request finds its lease.
@@ -131,6 +153,10 @@ pub struct Leave {
     pub resources: Vec<ResourceName>,
     /// Whose place.
     pub request_key: RequestKey,
+    /// The delivery that waits no more: where a later one waits in the place, nothing happens to it.
+    pub claim: NonZeroU64,
+    /// Whether the place is kept for a moment, for the next delivery.
+    pub keeps: bool,
 }
 
 /// Stay the owner.

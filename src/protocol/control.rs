@@ -217,7 +217,9 @@ fn against_an_owner(
     if let Some(refusal) = table::claim(snapshot, namespace, row, claim) {
         return Ok(Some(refusal));
     }
-    if table::is_stale(namespace, row, claim.position) {
+    // Under the contract observed the floor does not rise with an acquire: an owner that was superseded may still write
+    // there, and ends nothing all the same.
+    if table::is_stale(namespace, row, claim.position) || claim.position.is_below(row.issued) {
         return Ok(Some(table::stale(namespace, claim)));
     }
     if verb == ControlVerb::Revoke && known.is_none() {

@@ -3,8 +3,11 @@
 //! It is part of the resource's row: read, locked and changed with it. A place is kept by a request's key, so the same
 //! request finds it again after a lost connection or a restart, whichever gateway it comes to.
 //!
-//! Nobody waits for the absent: each place has an end, and whoever stands at the head has [`TURN`] to take a free lease
-//! before the next one may take it too. A caller that comes late for its turn has lost nothing but the certainty.
+//! Nobody waits for the absent. Whoever has stepped aside keeps its place for a moment, and holds nobody up meanwhile; and
+//! of those who are there, or seem to be, each has [`TURN`] to take a free lease before the next one may take it too. A
+//! caller that comes late for its turn has lost nothing but the certainty.
+
+use std::num::NonZeroU64;
 
 use crate::domain::time::{Millis, Timestamp};
 
@@ -17,7 +20,7 @@ pub const TURN: Millis = Millis::new(2_000);
 /// How long a place is kept after the caller's budget is over: time to ask again with the same request id.
 pub const KEPT_AFTER: Millis = Millis::new(5_000);
 
-/// Places of one queue. The row that holds them stays below 32 KiB; whoever comes later waits without a place.
+/// Places of one queue. The row that holds them is at most 40 KiB; whoever comes later waits without a place.
 pub const PLACES: usize = 1_024;
 
 /// One place in a queue.
@@ -29,6 +32,9 @@ pub struct Ticket {
     pub key: [u8; 16],
     /// Until when it is kept.
     pub until: Timestamp,
+    /// The delivery of the request that waits in it; none when that one has stepped aside. A later delivery takes the place
+    /// over, so that the end of an earlier connection does not take it away from the caller.
+    pub claim: Option<NonZeroU64>,
 }
 
 /// The places, from the head to the end.
@@ -54,38 +60,63 @@ impl Queue {
         self.live(now).count()
     }
 
-    /// The number of this request's place, where it has one.
+    /// The place of this request, where it has one: its number, and how many places stand before it.
     #[must_use]
-    pub fn number_of(&self, key: &RequestKey, now: Timestamp) -> Option<u64> {
+    pub fn place_of(&self, key: &RequestKey, now: Timestamp) -> Option<(u64, usize)> {
         let short = short(key);
-        self.live(now).find(|ticket| ticket.key == short).map(|ticket| ticket.number)
+        let found = self.live(now).enumerate().find(|(_, ticket)| ticket.key == short);
+        found.map(|(before, ticket)| (ticket.number, before))
     }
 
-    /// How many stand before this request: all, when it has no place.
+    /// How many that are there stand before this request: all of them, when it has no place.
     #[must_use]
     pub fn ahead_of(&self, key: &RequestKey, now: Timestamp) -> usize {
         let short = short(key);
-        self.live(now).take_while(|ticket| ticket.key != short).count()
+        let before = self.live(now).take_while(|ticket| ticket.key != short);
+        before.filter(|ticket| ticket.claim.is_some()).count()
     }
 
-    /// Gives this request a place at the end, or keeps the one that it has for longer. Without room it gets none.
-    pub fn join(&mut self, key: &RequestKey, until: Timestamp, now: Timestamp) {
+    /// Gives this request a place at the end, or keeps the one that it has for longer. A delivery that `begins` to wait
+    /// takes the place over from an earlier one. Without room there is none.
+    pub fn join(
+        &mut self,
+        key: &RequestKey,
+        claim: NonZeroU64,
+        begins: bool,
+        until: Timestamp,
+        now: Timestamp,
+    ) {
         let short = short(key);
         self.0.retain(|ticket| ticket.until > now);
         let (places, number) = (self.0.len(), self.0.last().map_or(1, |last| last.number.saturating_add(1)));
         if let Some(ticket) = self.0.iter_mut().find(|ticket| ticket.key == short) {
+            if begins {
+                ticket.claim = Some(claim);
+            }
             // A shorter wait of the same request does not give the place up; and a few milliseconds more are not worth
             // a change of the row.
             if until > ticket.until.plus(Millis::new(1_000)) {
                 ticket.until = until;
             }
         } else if places < PLACES {
-            self.0.push(Ticket { number, key: short, until });
+            self.0.push(Ticket { number, key: short, until, claim: Some(claim) });
         }
     }
 
-    /// Gives up the place of this request, and all that are over.
-    pub fn leave(&mut self, key: &RequestKey, now: Timestamp) {
+    /// A delivery waits no more. Where it is still the one that waits, its place is given up, or is kept without holding
+    /// anybody up.
+    pub fn leave(&mut self, key: &RequestKey, claim: NonZeroU64, keeps: bool, now: Timestamp) {
+        let short = short(key);
+        let own = |ticket: &Ticket| ticket.key == short && ticket.claim == Some(claim);
+        self.0.retain(|ticket| ticket.until > now && (keeps || !own(ticket)));
+        for ticket in self.0.iter_mut().filter(|ticket| own(ticket)) {
+            ticket.claim = None;
+            ticket.until = ticket.until.min(now.plus(KEPT_AFTER));
+        }
+    }
+
+    /// The request has what it waited for. Places that are over go too.
+    pub fn serve(&mut self, key: &RequestKey, now: Timestamp) {
         let short = short(key);
         self.0.retain(|ticket| ticket.key != short && ticket.until > now);
     }

@@ -21,7 +21,7 @@ fn freed(watch: &Watch) {
 #[tokio::test]
 async fn a_wake_up_of_a_waiter_that_goes_is_the_next_ones() {
     let watch = Arc::new(Watch::default());
-    let [first, second, third] = [(); 3].map(|()| watch.enter(&[resource()]));
+    let [first, second, third] = [(); 3].map(|()| watch.enter(&[resource()], RequestKey([0; 32])));
     assert_eq!((woken(&first), woken(&second)), (None, None));
     freed(&watch);
     // Woken, and gone before it asked.
@@ -35,7 +35,7 @@ async fn a_wake_up_of_a_waiter_that_goes_is_the_next_ones() {
 #[tokio::test]
 async fn a_wake_up_before_the_wait_is_not_missed() {
     let watch = Arc::new(Watch::default());
-    let waiter = watch.enter(&[resource()]);
+    let waiter = watch.enter(&[resource()], RequestKey([0; 32]));
     freed(&watch);
     assert_eq!(woken(&waiter), Some(Woken::ToAsk));
     assert_eq!(woken(&waiter), None);
@@ -44,7 +44,7 @@ async fn a_wake_up_before_the_wait_is_not_missed() {
 #[tokio::test]
 async fn a_wait_that_is_over_ends_however_often_it_is_woken() {
     let watch = Arc::new(Watch::default());
-    let waiter = watch.enter(&[resource()]);
+    let waiter = watch.enter(&[resource()], RequestKey([0; 32]));
     freed(&watch);
     let ended = waiter.woken(instant(), &CancellationToken::new()).await;
     assert_eq!(ended, Woken::TooLate);
@@ -53,7 +53,8 @@ async fn a_wait_that_is_over_ends_however_often_it_is_woken() {
 #[tokio::test]
 async fn one_that_is_granted_wakes_nobody_and_leaves_nothing() {
     let watch = Arc::new(Watch::default());
-    let (mut first, second) = (watch.enter(&[resource()]), watch.enter(&[resource()]));
+    let (mut first, second) =
+        (watch.enter(&[resource()], RequestKey([0; 32])), watch.enter(&[resource()], RequestKey([0; 32])));
     first.granted();
     drop(first);
     assert_eq!(woken(&second), None);

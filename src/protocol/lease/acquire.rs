@@ -118,13 +118,13 @@ fn refused(
         let Some(known) = member.known else { continue };
         let mut after = known.clone();
         if let (WaitOrder::Fifo, Some(wait)) = (member.namespace.rules.order, acquire.wait) {
-            after.queue.join(&key, now.plus(wait).plus(KEPT_AFTER), now);
+            let until = now.plus(wait.left).plus(KEPT_AFTER);
+            after.queue.join(&key, acquire.claim(), wait.begins, until, now);
         }
         if let Some(blocker) = blockers.iter_mut().find(|one| one.resource == known.resource)
-            && let Some(number) = after.queue.number_of(&key, now)
+            && let Some((number, before)) = after.queue.place_of(&key, now)
         {
-            let position = after.queue.ahead_of(&key, now).saturating_add(1);
-            blocker.place = Some(Place { number, position });
+            blocker.place = Some(Place { number, position: before.saturating_add(1) });
         }
         resource_changed(&mut changes, Some(known), after);
     }

@@ -55,7 +55,7 @@ pub(super) fn grant(
             after.floor = after.floor.or_higher(position);
         }
         after.lease = Some(lease.place());
-        after.queue.leave(&request.key, now);
+        after.queue.serve(&request.key, now);
         after.changed_at = now;
         if view.is_none() {
             view = Some(lease.view_at(now, &after, &namespace.row));

@@ -22,7 +22,7 @@ pub(in super::super) fn leave(snapshot: &Snapshot, leave: &Leave, now: Timestamp
     let mut changes = Vec::new();
     for known in leave.resources.iter().filter_map(|resource| snapshot.resource(resource)) {
         let mut after = known.clone();
-        after.queue.leave(&leave.request_key, now);
+        after.queue.leave(&leave.request_key, leave.claim, leave.keeps, now);
         resource_changed(&mut changes, Some(known), after);
     }
     Decision { outcome: Outcome::Tidied, changes }

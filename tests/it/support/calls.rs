@@ -4,7 +4,7 @@ use fencegate::domain::lease::EndCause;
 use fencegate::domain::lease::Holder;
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::time::Millis;
-use fencegate::protocol::command::{Acquire, Leave, Sweep, Transfer};
+use fencegate::protocol::command::{Acquire, Leave, Sweep, Transfer, Wait};
 use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{Blocker, Controlled, Grant};
 use fencegate::protocol::{Command, Outcome, Refusal};
@@ -30,14 +30,15 @@ pub(crate) fn acquire_all(resources: &[&str], request: u128) -> Command {
 /// The same by a caller that has so much of its budget left.
 pub(crate) fn waiting(resources: &[&str], request: u128, wait_ms: u64) -> Command {
     let Command::Acquire(acquire) = acquire_all(resources, request) else { panic!() };
-    Command::Acquire(Acquire { wait: Some(Millis::new(wait_ms)), ..acquire })
+    Command::Acquire(Acquire { wait: Some(Wait { left: Millis::new(wait_ms), begins: true }), ..acquire })
 }
 
 /// A waiter gives its place up.
 pub(crate) fn leave(resources: &[&str], request: u128) -> Command {
     let Command::Acquire(acquire) = acquire_all(resources, request) else { panic!() };
     let request_key = acquire.request_key();
-    Command::Leave(Leave { resources: acquire.resources, request_key })
+    let claim = acquire.claim();
+    Command::Leave(Leave { resources: acquire.resources, request_key, claim, keeps: false })
 }
 
 /// A lease is handed to a successor.

@@ -10,7 +10,7 @@ use fencegate::domain::resource::{Address, Path, ResourceName};
 use fencegate::domain::time::Millis;
 use fencegate::ledger::Ledger;
 use fencegate::protocol::Command;
-use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Transfer, Write};
+use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Transfer, Wait, Write};
 use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{Grant, Outcome, Refusal, Written};
 use uuid::Uuid;
@@ -47,7 +47,7 @@ pub(crate) fn acquire_all(names: &[&str], holder: &str, request: u128) -> Comman
 /// An acquire that takes its place in the queue where there is one.
 pub(crate) fn acquire_waiting(name: &str, holder: &str, request: u128, wait_ms: u64) -> Command {
     let Command::Acquire(mut one) = acquire(name, holder, request) else { unreachable!() };
-    one.wait = Some(Millis::new(wait_ms));
+    one.wait = Some(Wait { left: Millis::new(wait_ms), begins: true });
     Command::Acquire(one)
 }
 
