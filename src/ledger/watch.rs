@@ -312,12 +312,15 @@ impl Waiter {
 
     /// Waits until it is its turn to ask. What was freed since it entered, or since it was last woken, has not been missed.
     pub(super) async fn woken(&self, until: Instant, draining: &CancellationToken) -> Woken {
+        // A timer may come a moment late, and one that is woken again and again would go beyond its time.
+        if instant() >= until && !draining.is_cancelled() {
+            return Woken::TooLate;
+        }
         tokio::select! {
             biased;
             () = draining.cancelled() => Woken::ByTheEnd,
-            // Before the wake-up: one that is woken again and again would else go beyond its time.
-            () = sleep_until(until) => Woken::TooLate,
             () = self.entry.turn.notified() => Woken::ToAsk,
+            () = sleep_until(until) => Woken::TooLate,
         }
     }
 

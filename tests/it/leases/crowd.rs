@@ -11,13 +11,16 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::raw::request;
-use super::scene::{RACE, Scene, Shape, acquire, id_of, release, told_on, wanted};
+use super::scene::{FIFO, RACE, Scene, Shape, acquire, id_of, release, take_place, told_on, wanted};
 use crate::support::client::Client;
 use crate::support::gateway::Process;
 use crate::support::postgres::binaries::say;
 use crate::support::postgres::patience;
 
-told_on!([sqlite Sqlite, postgres Postgres], [thousands_wait_and_one_is_granted]);
+told_on!([sqlite Sqlite, postgres Postgres], [
+    thousands_wait_and_one_is_granted,
+    a_queue_that_leaves_at_once_keeps_nobody_from_renewing,
+]);
 
 const CROWD: u64 = 10_000;
 
@@ -133,6 +136,39 @@ async fn thousands_wait_and_one_is_granted(shape: Shape) {
     assert!(with_all < MOST_KIB, "{with_all} KiB");
     assert!(meanwhile < Duration::from_secs(1) && calm < Duration::from_secs(1), "{meanwhile:?} {calm:?}");
     drained(scene, &crowd, granted[0].0).await;
+}
+
+/// Broken: all who wait in order are cut off at one moment, each gives its place up, and the queue of commands is full: owners
+/// of other resources are told 503 and lose their leases. Must hold: renewals are answered meanwhile, and the places are
+/// given up.
+async fn a_queue_that_leaves_at_once_keeps_nobody_from_renewing(shape: Shape) {
+    const PLACES: u64 = 600;
+    let scene = Scene::start(shape, FIFO).await;
+    let client = scene.client(0);
+    let held = acquire(&client, &wanted("jobs/a", 120_000, 0)).await.expect(201);
+    let mut crowd = Vec::new();
+    for _ in 0..PLACES {
+        let text = request(&wanted("jobs/a", 60_000, 30_000));
+        crowd.push(waits(client.address().to_owned(), text).await);
+    }
+    patience::until("all have a place", 20, async || {
+        let place = wanted("jobs/a", 60_000, 1);
+        (take_place(&client, &place).await > PLACES).then_some(())
+    })
+    .await;
+    let renewed = tokio::spawn(owner(client.clone(), 40));
+    drop(crowd);
+    patience::until("the places are given up", 10, async || {
+        let place = wanted("jobs/a", 60_000, 1);
+        // What asked here went away in good order: its places are kept for a while.
+        (take_place(&client, &place).await < PLACES / 2).then_some(())
+    })
+    .await;
+    let most = renewed.await.unwrap();
+    say(&format!("{shape:?}: while {PLACES} places were given up a renewal took at most {most:?}"));
+    assert!(most < Duration::from_secs(1), "{most:?}");
+    release(&client, &held).await;
+    scene.end();
 }
 
 /// Everybody is told to come back, and the process ends.

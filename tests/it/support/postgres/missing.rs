@@ -25,6 +25,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "leases::clocks::postgres::a_clock_that_is_set_back_does_not_stretch_a_lease",
     "leases::clocks::postgres::a_jump_forward_ends_a_lease_for_those_who_wait_too",
     "leases::clocks::postgres::a_restart_under_an_older_clock_does_not_stretch_a_lease",
+    "leases::crowd::postgres::a_queue_that_leaves_at_once_keeps_nobody_from_renewing",
     "leases::crowd::postgres::thousands_wait_and_one_is_granted",
     "leases::events::postgres::a_long_poll_wakes_with_a_change_and_ends_with_its_time",
     "leases::events::postgres::a_stopping_gateway_waits_for_nobody_who_waits",
