@@ -18,6 +18,9 @@ told_on!([sqlite Sqlite, postgres Postgres, replicas Replicas], [
     the_end_of_one_member_is_the_end_of_all,
 ]);
 
+/// Of each caller.
+const ROUNDS: usize = 7;
+
 fn set(names: &[&str], wait_ms: u64) -> Value {
     json!({"resources": names, "ttl_ms": 20_000, "wait_ms": wait_ms, "request_id": request_id()})
 }
@@ -48,7 +51,7 @@ async fn overlapping_sets_neither_block_each_other_nor_mix(shape: Shape) {
         }
         callers.join_all().await;
         say(&format!(
-            "{shape:?}: six callers with overlapping sets made ten rounds each in {:?}",
+            "{shape:?}: six callers with overlapping sets made {ROUNDS} rounds each in {:?}",
             began.elapsed()
         ));
         scene.end();
@@ -58,7 +61,7 @@ async fn overlapping_sets_neither_block_each_other_nor_mix(shape: Shape) {
 async fn call(number: usize, (here, there): (Client, Client), names: &'static [&'static str], held: Held) {
     let mut dice = Dice(u64::try_from(number).unwrap() + 1);
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
-    for _ in 0..10 {
+    for _ in 0..ROUNDS {
         let lease = acquire(&here, &set(names, 30_000)).await.expect(201);
         let tokens: Vec<(String, String)> = if names.len() == 1 {
             vec![(names[0].to_owned(), lease["token"].as_str().unwrap().to_owned())]
@@ -115,7 +118,7 @@ async fn the_end_of_one_member_is_the_end_of_all(shape: Shape) {
     let scene = Scene::start(shape, rules).await;
     let names = ["jobs/a", "jobs/b", "jobs/c"];
     let mut dice = Dice(9);
-    for round in 0..24 {
+    for round in 0..16 {
         let lease = acquire(&scene.client(round), &set(&names, 5_000)).await.expect(201);
         let renew = format!("/v1/leases/{}/renew", id_of(&lease));
         let mut renewals = JoinSet::new();

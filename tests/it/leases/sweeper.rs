@@ -50,7 +50,7 @@ async fn an_expiry_is_written_down_and_a_renewal_is_not_undone(shape: Shape) {
                     return;
                 }
                 renewals += 1;
-                if renewals == 12 {
+                if renewals == 9 {
                     client.delete(&format!("/v1/leases/{}", id_of(&lease))).await.expect(200);
                     return;
                 }
@@ -73,12 +73,12 @@ async fn many_expiries_are_written_down_together(shape: Shape) {
         let client = scene.client(worker);
         grants.spawn(async move {
             for number in 0..40 {
-                acquire(&client, &wanted(&format!("jobs/{worker}-{number}"), 1_500, 0)).await.expect(201);
+                acquire(&client, &wanted(&format!("jobs/{worker}-{number}"), 700, 0)).await.expect(201);
             }
         });
     }
     grants.join_all().await;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
     patience::until("the rows say expired", 3, async || {
         (count(&scene, "expired").await == 320).then_some(())
     })

@@ -18,7 +18,7 @@ told_on!([sqlite Sqlite, postgres Postgres, replicas Replicas], [
     a_wait_has_bounds,
 ]);
 
-const ROUNDS: usize = 11;
+const ROUNDS: usize = 9;
 
 /// What the issue promises, on the same gateway and on another.
 fn bound(shape: Shape) -> Duration {
