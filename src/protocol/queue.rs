@@ -3,8 +3,8 @@
 //! It is part of the resource's row: read, locked and changed with it. A place is kept by a request's key, so the same
 //! request finds it again after a lost connection or a restart, whichever gateway it comes to.
 //!
-//! Nobody waits for the absent. Whoever has stepped aside keeps its place for a moment, and holds nobody up meanwhile; and
-//! of those who are there, or seem to be, each has [`TURN`] to take a free lease before the next one may take it too. A
+//! Nobody waits for the absent. Whoever has stepped aside keeps its place for [`KEPT_AFTER`], and holds the others up no
+//! longer than [`RETURN`], in which it may come back; of those who are there, or seem to be, each has [`TURN`] to take a free lease before the next one may take it too. A
 //! caller that comes late for its turn has lost nothing but the certainty.
 
 use std::num::NonZeroU64;
@@ -19,6 +19,9 @@ pub const TURN: Millis = Millis::new(2_000);
 
 /// How long a place is kept after the caller's budget is over: time to ask again with the same request id.
 pub const KEPT_AFTER: Millis = Millis::new(5_000);
+
+/// How long others wait for one that has stepped aside: a caller that goes on waiting is told to come back within a second.
+pub const RETURN: Millis = Millis::new(1_500);
 
 /// Places of one queue. The row that holds them is at most 40 KiB; whoever comes later waits without a place.
 pub const PLACES: usize = 1_024;
@@ -35,6 +38,13 @@ pub struct Ticket {
     /// The delivery of the request that waits in it; none when that one has stepped aside. A later delivery takes the place
     /// over, so that the end of an earlier connection does not take it away from the caller.
     pub claim: Option<NonZeroU64>,
+}
+
+impl Ticket {
+    /// Whether others wait for it: it is there, or may be about to come back.
+    fn counts(&self, now: Timestamp) -> bool {
+        self.claim.is_some() || self.until.plus(RETURN) > now.plus(KEPT_AFTER)
+    }
 }
 
 /// The places, from the head to the end.
@@ -73,7 +83,7 @@ impl Queue {
     pub fn ahead_of(&self, key: &RequestKey, now: Timestamp) -> usize {
         let short = short(key);
         let before = self.live(now).take_while(|ticket| ticket.key != short);
-        before.filter(|ticket| ticket.claim.is_some()).count()
+        before.filter(|ticket| ticket.counts(now)).count()
     }
 
     /// Gives this request a place at the end, or keeps the one that it has for longer. A delivery that `begins` to wait

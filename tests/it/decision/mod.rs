@@ -12,6 +12,7 @@ mod lease;
 mod lease_ends;
 mod life;
 mod order;
+mod places;
 mod pruned;
 mod queues;
 mod reopen;

@@ -76,6 +76,8 @@ async fn calls_refused(seen: &mut Seen, house: &House) {
     for verb in ["cancel", "reopen"] {
         tried(seen, house, control(verb, "pages/gone", &reason)).await.refused(410, "deleted");
     }
+    // An operator may revoke what is deleted; an owner is told that it is.
+    tried(seen, house, control("revoke", "pages/gone", &by(&gone.token))).await.refused(410, "deleted");
     for verb in ["revoke", "cancel"] {
         tried(seen, house, control(verb, "bound/late", &by(&late.token))).await.refused(412, "lease_expired");
         tried(seen, house, control(verb, "jobs/known", &by("900"))).await.refused(409, "token_jump");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fencegate::ledger::wakeup::instant;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -13,6 +14,7 @@ told_on!([sqlite Sqlite, postgres Postgres, replicas Replicas], [
     a_repeat_through_any_gateway_is_the_same_acquisition,
     a_repeat_after_a_hang_up_finds_what_was_granted,
     a_repeat_after_a_kill_finds_what_was_granted,
+    a_repeat_that_waits_is_told_of_its_own_lease,
 ]);
 
 /// Broken: the answer to an acquire is lost, and the repeat burns a second token or waits for its own lease. Must hold:
@@ -100,5 +102,34 @@ async fn a_repeat_after_a_kill_finds_what_was_granted(shape: Shape) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(found > 0, "no kill came after a commit: the test tries nothing");
+    scene.end();
+}
+
+/// Broken: two deliveries of one request wait, one is granted, and the other one waits for its own lease until it times out.
+/// Must hold: the other one gets the same acquisition shortly after, and one with another holder is told of the mismatch.
+async fn a_repeat_that_waits_is_told_of_its_own_lease(shape: Shape) {
+    let scene = Scene::start(shape, RACE).await;
+    let owner = acquire(&scene.client(0), &wanted("jobs/a", 20_000, 0)).await.expect(201);
+    let wanted = wanted("jobs/a", 20_000, 15_000);
+    let mut another = wanted.clone();
+    another["holder"] = json!("somebody else");
+    let mut calls = Vec::new();
+    for (number, body) in [&wanted, &wanted, &wanted, &another].into_iter().enumerate() {
+        calls.push(Call::acquire(&scene.client(number), body).await);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    let began = instant();
+    release(&scene.client(1), &owner).await;
+    let mut told = Vec::new();
+    for call in calls {
+        told.push(call.answer().await.unwrap());
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "somebody waited for its own lease");
+    let statuses: Vec<u16> = told.iter().map(|(status, _)| *status).collect();
+    let mut same = statuses[..3].to_vec();
+    same.sort_unstable();
+    assert_eq!((same, statuses[3]), (vec![200, 200, 201], 422), "{told:?}");
+    let first = id_of(&told[0].1);
+    assert!(told[..3].iter().all(|(_, lease)| id_of(lease) == first));
     scene.end();
 }

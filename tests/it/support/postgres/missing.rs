@@ -60,6 +60,8 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "leases::hand_over::replicas::a_cancel_stops_the_work_and_a_reopen_lets_it_begin_anew",
     "leases::hand_over::replicas::a_revoke_ends_the_generation_once",
     "leases::hand_over::replicas::a_transfer_makes_the_successor_the_owner_once",
+    "leases::repeats::postgres::a_repeat_that_waits_is_told_of_its_own_lease",
+    "leases::repeats::replicas::a_repeat_that_waits_is_told_of_its_own_lease",
     "leases::repeats::postgres::a_repeat_after_a_hang_up_finds_what_was_granted",
     "leases::repeats::postgres::a_repeat_after_a_kill_finds_what_was_granted",
     "leases::repeats::postgres::a_repeat_through_any_gateway_is_the_same_acquisition",
