@@ -69,3 +69,4 @@ CREATE TYPE new_control_v1 AS (
     bucket smallint, resource text, verb text, key text, fingerprint bytea, body bytea, at_ms bigint
 );
 CREATE TYPE key_control_v1 AS (ordinal integer, bucket smallint, resource text, verb text, key text);
+CREATE TYPE forgotten_lease_v1 AS (bucket smallint, acquisition bytea, ended_ms bigint);

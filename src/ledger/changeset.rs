@@ -52,6 +52,8 @@ pub struct ChangeSet {
     pub operations: Vec<OperationRecord>,
     /// Leases by acquisition.
     pub leases: BTreeMap<[u8; 32], RowChange<LeaseRow>>,
+    /// Leases that are forgotten.
+    pub forgotten: Vec<LeaseRow>,
     /// Control calls.
     pub controls: Vec<ControlRecord>,
     /// Lines for those who read the record.
@@ -98,6 +100,9 @@ impl ChangeSet {
             Change::OperationRecorded(record) => self.operations.push(*record),
             Change::LeaseGranted(row) => self.change_lease(None, *row),
             Change::LeaseChanged { before, after } => self.change_lease(Some(*before), *after),
+            // Two sweepers may find the same one.
+            Change::LeaseForgotten(row) if self.forgotten.contains(&row) => {}
+            Change::LeaseForgotten(row) => self.forgotten.push(*row),
             Change::ControlRecorded(record) => self.controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
         }

@@ -178,6 +178,9 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
     for record in &changes.operations {
         world.rows.insert_operation(record.clone());
     }
+    for row in &changes.forgotten {
+        world.rows.remove_lease(row);
+    }
     for record in &changes.controls {
         world.rows.insert_control(record.clone());
     }

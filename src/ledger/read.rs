@@ -116,6 +116,12 @@ pub trait Reader: Send + Sync + 'static {
     /// Leases that have expired and are not known to have, the longest expired first, at most so many.
     fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
 
+    /// Leases of one bucket that ended before this time and have a successor on their first resource, at most so many.
+    fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
+
+    /// The time of the database.
+    fn time(&self) -> Reading<'_, Timestamp>;
+
     /// Resources in order of name.
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>>;
 

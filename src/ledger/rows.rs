@@ -192,6 +192,13 @@ pub(super) fn write_lease_change(cells: &mut impl WriteCells, (before, after): (
     cells.text(before.state.word());
 }
 
+/// The key of a lease that is forgotten, and when the decision saw it end: 3 values.
+pub(super) fn write_forgotten(cells: &mut impl WriteCells, row: &LeaseRow) {
+    cells.bucket(row.resource.bucket());
+    cells.blob(row.acquisition.as_bytes());
+    cells.maybe_time(row.ended_at);
+}
+
 /// Columns of a target, without its bytes.
 macro_rules! target_columns {
     () => {

@@ -46,6 +46,8 @@ pub enum Change {
         /// The row that it makes.
         after: Box<LeaseRow>,
     },
+    /// A lease that ended long ago is forgotten.
+    LeaseForgotten(Box<LeaseRow>),
     /// A control call was carried out.
     ControlRecorded(Box<ControlRecord>),
     /// A line for those who read the record.

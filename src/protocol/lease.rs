@@ -20,6 +20,7 @@ use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, 
 
 pub(super) use acquire::acquire;
 use grant::{Request, grant, granted};
+pub use housekeeping::KEPT_AFTER_END;
 pub(super) use housekeeping::{leave, sweep};
 pub(super) use keep::{release, renew};
 pub(super) use transfer::transfer;

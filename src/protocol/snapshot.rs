@@ -148,6 +148,12 @@ impl Snapshot {
         self.leases.insert(*row.acquisition.as_bytes(), row);
     }
 
+    /// Takes a lease out.
+    pub fn remove_lease(&mut self, row: &LeaseRow) {
+        self.requests.remove(&row.request_key);
+        self.leases.remove(row.acquisition.as_bytes());
+    }
+
     /// Brings the record of a control call in.
     pub fn insert_control(&mut self, row: ControlRecord) {
         self.controls.insert((row.resource.clone(), row.verb, row.key.clone()), row);
@@ -171,6 +177,7 @@ impl Snapshot {
             Change::OperationRecorded(record) => self.insert_operation(record.as_ref().clone()),
             Change::LeaseGranted(row) => self.insert_lease(row.as_ref().clone()),
             Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
+            Change::LeaseForgotten(row) => self.remove_lease(row),
             Change::ControlRecorded(record) => self.insert_control(record.as_ref().clone()),
             Change::Audited(_) => {}
         }

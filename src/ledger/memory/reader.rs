@@ -94,6 +94,24 @@ impl Reader for MemoryReader {
         at_once(Ok(found.into_iter().take(page(limit)).map(LeaseRow::place).collect()))
     }
 
+    fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        let world = self.shared.world();
+        let newest = |lease: &LeaseRow| {
+            let row = world.rows.resource(&lease.resource);
+            row.and_then(|row| row.lease).is_some_and(|place| place.acquisition == lease.acquisition)
+        };
+        let over = |lease: &&LeaseRow| {
+            lease.resource.bucket() == bucket
+                && lease.ended_at.is_some_and(|at| at < before)
+                && !newest(lease)
+        };
+        at_once(Ok(world.rows.leases().filter(over).take(page(limit)).map(LeaseRow::place).collect()))
+    }
+
+    fn time(&self) -> Reading<'_, Timestamp> {
+        at_once(Ok(self.shared.now()))
+    }
+
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
         let now = self.shared.now();
         let world = self.shared.world();

@@ -187,6 +187,15 @@ const LEASES_UPDATE: Part = Part {
     expects: Expects::Each,
 };
 
+/// Only those that have ended, when the decision saw them end.
+const LEASES_FORGET: Part = Part {
+    table: "leases",
+    shape: Shape::ForgottenLease,
+    text: "DELETE FROM leases AS l USING unnest({}) AS v WHERE l.bucket = v.bucket AND l.acquisition = v.acquisition \
+           AND l.state <> 'held' AND l.ended_ms = v.ended_ms RETURNING 1",
+    expects: Expects::Each,
+};
+
 const CONTROLS_INSERT: Part = Part {
     table: "controls",
     shape: Shape::NewControl,
@@ -234,6 +243,7 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     let (granted, ended_or_renewed) = split(changes.leases.values());
     then.add(&LEASES_INSERT, granted, rows::write_lease);
     then.add(&LEASES_UPDATE, ended_or_renewed, rows::write_lease_change);
+    then.add(&LEASES_FORGET, &changes.forgotten, rows::write_forgotten);
     then.add(&CONTROLS_INSERT, &changes.controls, rows::write_control);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()

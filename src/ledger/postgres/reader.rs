@@ -121,6 +121,11 @@ const LEASE: &str = concat!(
 const EXPIRED: &str = "SELECT ROW(l.bucket::bigint, l.acquisition) FROM leases AS l WHERE l.state = 'held' \
                        AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2";
 
+/// Walks through one bucket. The newest lease of a resource is never forgotten.
+const ENDED: &str = "SELECT ROW(l.acquisition) FROM leases AS l WHERE l.bucket = $1 AND l.ended_ms < $2 \
+                     AND NOT EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = l.bucket \
+                     AND r.resource = l.resource AND r.lease = l.acquisition) LIMIT $3";
+
 /// The time alone.
 const CLOCK: &str = concat!("SELECT ", clock!());
 
@@ -233,10 +238,35 @@ async fn lease(
     Ok(Some(LeaseRead { lease, resource, namespace, now: PostgresReader::now(shared, &row, 3)? }))
 }
 
-async fn expired(live: &mut Live, shared: &Shared, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
+async fn time(live: &mut Live, shared: &Shared) -> Result<Timestamp, Fault> {
     let row = sqlx::query(CLOCK).persistent(!live.is_pooled).fetch_one(&mut live.connection).await?;
+    PostgresReader::now(shared, &row, 0)
+}
+
+async fn ended(
+    live: &mut Live,
+    bucket: Bucket,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<LeaseRef>, Fault> {
+    let rows = sqlx::query(ENDED)
+        .bind(i16::from(bucket.0))
+        .bind(before.ms())
+        .bind(i64::from(limit))
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    let read = |row: &PgRow| {
+        let acquisition = AcquisitionHash::from_bytes(Fields::required(row, 0)?.bytes()?);
+        Ok(LeaseRef { bucket, acquisition })
+    };
+    rows.iter().map(read).collect()
+}
+
+async fn expired(live: &mut Live, shared: &Shared, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
+    let now = time(live, shared).await?;
     let rows = sqlx::query(EXPIRED)
-        .bind(PostgresReader::now(shared, &row, 0)?.ms())
+        .bind(now.ms())
         .bind(i64::from(limit))
         .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
@@ -295,6 +325,18 @@ impl Reader for PostgresReader {
         Box::pin(self.read(move |live| {
             let shared = shared.clone();
             Box::pin(async move { expired(live, &shared, limit).await })
+        }))
+    }
+
+    fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        Box::pin(self.read(move |live| Box::pin(ended(live, bucket, before, limit))))
+    }
+
+    fn time(&self) -> Reading<'_, Timestamp> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let shared = shared.clone();
+            Box::pin(async move { time(live, &shared).await })
         }))
     }
 
@@ -378,6 +420,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         OPERATIONS_NOT_APPLIED,
         LEASE,
         EXPIRED,
+        ENDED,
         NAMESPACES,
     ];
     texts.into_iter().chain(listing::texts()).collect()

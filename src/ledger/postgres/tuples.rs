@@ -34,12 +34,13 @@ pub(super) enum Shape {
     NewOperation,
     NewLease,
     ChangedLease,
+    ForgottenLease,
     NewControl,
     NewAudit,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -56,6 +57,7 @@ impl Shape {
         Self::NewOperation,
         Self::NewLease,
         Self::ChangedLease,
+        Self::ForgottenLease,
         Self::NewControl,
         Self::NewAudit,
     ];
@@ -84,6 +86,7 @@ impl Shape {
             Self::NewOperation => "new_operation_v1[]",
             Self::NewLease => "new_lease_v2[]",
             Self::ChangedLease => "changed_lease_v2[]",
+            Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
             Self::NewAudit => "new_audit_v1[]",
         }
@@ -92,7 +95,7 @@ impl Shape {
     /// How many values it has.
     pub(super) const fn width(self) -> i32 {
         match self {
-            Self::KeyNamed | Self::KeyHashed => 3,
+            Self::KeyNamed | Self::KeyHashed | Self::ForgottenLease => 3,
             Self::KeyTarget => 4,
             Self::KeyOperation | Self::KeyControl | Self::NewEra => 5,
             Self::KeyPosition => 6,

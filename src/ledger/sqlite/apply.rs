@@ -49,6 +49,10 @@ const LEASE_INSERT: &str = "INSERT INTO leases (bucket, acquisition, nonce, key_
 const LEASE_UPDATE: &str = "UPDATE leases SET ttl_ms = ?3, expires_ms = ?4, state = ?5, ended_ms = ?6, cause = ?7 \
                             WHERE bucket = ?1 AND acquisition = ?2 AND expires_ms = ?8 AND state = ?9";
 
+/// Only one that has ended, when the decision saw it end.
+const LEASE_FORGET: &str = "DELETE FROM leases WHERE bucket = ?1 AND acquisition = ?2 AND state <> 'held' \
+                            AND ended_ms = ?3";
+
 const CONTROL_INSERT: &str = "INSERT INTO controls (bucket, resource, verb, key, fingerprint, body, at_ms) \
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -87,6 +91,9 @@ pub(super) fn write(
     }
     for RowChange { before, after } in changes.leases.values() {
         write_lease(connection, before.as_ref(), after)?;
+    }
+    for row in &changes.forgotten {
+        run_once(connection, "leases", LEASE_FORGET, |values| rows::write_forgotten(values, row))?;
     }
     for record in &changes.controls {
         run_once(connection, "controls", CONTROL_INSERT, |values| rows::write_control(values, record))?;
@@ -157,6 +164,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         ERA_INSERT,
         LEASE_INSERT,
         LEASE_UPDATE,
+        LEASE_FORGET,
         CONTROL_INSERT,
         AUDIT_INSERT,
     ];

@@ -10,6 +10,7 @@ use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::time::Timestamp;
 use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
 
 use super::super::cells::{ReadCells, WriteCells};
@@ -96,6 +97,11 @@ const NAMESPACES: &str = concat!(
 const EXPIRED: &str = "SELECT bucket, acquisition FROM leases WHERE state = 'held' AND expires_ms <= ?1 \
                        ORDER BY expires_ms LIMIT ?2";
 
+/// Walks through one bucket. The newest lease of a resource is never forgotten.
+const ENDED: &str = "SELECT l.acquisition FROM leases AS l WHERE l.bucket = ?1 AND l.ended_ms < ?2 \
+                     AND NOT EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = l.bucket \
+                     AND r.resource = l.resource AND r.lease = l.acquisition) LIMIT ?3";
+
 const LEDGER_SEQ: &str = "SELECT ledger_seq FROM ledger WHERE one = 1";
 
 impl SqliteReader {
@@ -142,6 +148,27 @@ impl Reader for SqliteReader {
             })?;
             Ok(found)
         })
+    }
+
+    fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        self.ask(move |connection| {
+            let mut found = Vec::new();
+            let fill = |values: &mut Values<'_, '_>| {
+                values.bucket(bucket);
+                values.time(before);
+                values.whole(u64::from(limit));
+            };
+            each(connection, ENDED, fill, |columns| {
+                let acquisition = AcquisitionHash::from_bytes(columns.bytes()?);
+                found.push(LeaseRef { bucket, acquisition });
+                Ok(())
+            })?;
+            Ok(found)
+        })
+    }
+
+    fn time(&self) -> Reading<'_, Timestamp> {
+        Box::pin(std::future::ready(Ok(self.time.now())))
     }
 
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {

@@ -11,7 +11,8 @@ use super::recent::Recent;
 pub(super) use super::super::rows::{
     content, control, control_columns, lease, lease_columns, namespace, namespace_columns, operation,
     operation_columns, resource, resource_columns, target, target_columns, write_content, write_control,
-    write_lease, write_lease_change, write_namespace, write_operation, write_resource, write_seen,
+    write_forgotten, write_lease, write_lease_change, write_namespace, write_operation, write_resource,
+    write_seen,
 };
 
 /// How many columns each list has.

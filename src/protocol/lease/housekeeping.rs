@@ -2,19 +2,38 @@
 
 use super::super::change::resource_changed;
 use super::super::command::{Leave, Sweep};
-use super::{Decision, LeaseState, Outcome, Snapshot, Timestamp, write_down};
+use super::super::rows::LeaseRow;
+use super::{
+    Change, Decision, LeaseState, Millis, Outcome, Position, ResourceName, Snapshot, Timestamp, write_down,
+};
 
-/// Writes down that a lease has expired. Whoever found it saw an earlier state: it is judged again here, and once more
-/// by the update itself. The namespace does not matter: also one that is not configured any more has leases that end.
+/// How long a lease is known after its end: 30 days, as long as operation records are kept by default (`protocol.md`
+/// section 4). Until then its owner is told how it ended; afterwards there is no such lease.
+pub const KEPT_AFTER_END: Millis = Millis::new(30 * 86_400_000);
+
+/// Writes down that a lease has expired, or forgets one that ended long ago. Whoever found it saw an earlier state: it is
+/// judged again here, and once more by the statement itself. The namespace does not matter: also one that is not
+/// configured any more has leases that end.
 pub(in super::super) fn sweep(snapshot: &Snapshot, sweep: &Sweep, now: Timestamp) -> Decision {
     let mut changes = Vec::new();
-    if let Some(lease) = snapshot.lease(&sweep.lease.acquisition)
-        && lease.state == LeaseState::Held
-        && now >= lease.expires_at
-    {
-        write_down(lease, LeaseState::Expired, now, &mut changes);
+    if let Some(lease) = snapshot.lease(&sweep.lease.acquisition) {
+        if lease.state == LeaseState::Held && now >= lease.expires_at {
+            write_down(lease, LeaseState::Expired, now, &mut changes);
+        } else if is_forgettable(snapshot, lease, now) {
+            changes.push(Change::LeaseForgotten(Box::new(lease.clone())));
+        }
     }
     Decision { outcome: Outcome::Tidied, changes }
+}
+
+/// The newest lease of a resource is never forgotten, however long ago it ended: its row leads to it.
+fn is_forgettable(snapshot: &Snapshot, lease: &LeaseRow, now: Timestamp) -> bool {
+    let newest = |(resource, _): (&ResourceName, Position)| {
+        let row = snapshot.resource(resource);
+        row.is_none_or(|row| row.lease.is_some_and(|place| place.acquisition == lease.acquisition))
+    };
+    let over = lease.ended_at.is_some_and(|at| at.plus(KEPT_AFTER_END) <= now);
+    lease.state != LeaseState::Held && over && !lease.members().any(newest)
 }
 
 /// Gives up the places of a waiter that has gone, so that nobody waits for it.

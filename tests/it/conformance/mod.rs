@@ -4,3 +4,4 @@ mod answers;
 mod histories;
 mod races;
 mod restart;
+mod sweeping;

@@ -130,6 +130,14 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.expired(limit))
     }
 
+    fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        self.scripted(self.inner.ended(bucket, before, limit))
+    }
+
+    fn time(&self) -> Reading<'_, Timestamp> {
+        self.scripted(self.inner.time())
+    }
+
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
         self.scripted(self.inner.resources(filter))
     }

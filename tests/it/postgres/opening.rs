@@ -113,7 +113,7 @@ const BACK_TO_THE_FIRST_STEP: [&str; 6] = [
     "ALTER TABLE leases DROP COLUMN others, DROP COLUMN ended_ms, DROP COLUMN cause",
     "ALTER TABLE resources DROP COLUMN lease_bucket, DROP COLUMN queue, DROP COLUMN reason",
     "DROP TYPE new_resource_v2, changed_resource_v2, placed_resource_v2, new_lease_v2, changed_lease_v2, \
-     new_control_v1, key_control_v1",
+     new_control_v1, key_control_v1, forgotten_lease_v1",
     "DELETE FROM fencegate_migrations WHERE version = 2",
 ];
 

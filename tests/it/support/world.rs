@@ -335,6 +335,9 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert_eq!(snapshot.control(&key), None, "a control call is recorded once");
         }
         Change::LeaseGranted(lease) => assert_eq!(snapshot.lease(&lease.acquisition), None),
+        Change::LeaseForgotten(lease) => {
+            assert_eq!(snapshot.lease(&lease.acquisition), Some(lease.as_ref()), "another lease stands");
+        }
         Change::LeaseChanged { before, after } => {
             assert_eq!(snapshot.lease(&before.acquisition), Some(before.as_ref()), "another lease stands");
             assert_eq!(before.acquisition, after.acquisition);

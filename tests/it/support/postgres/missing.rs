@@ -13,6 +13,7 @@ pub(crate) const REMEDY: &str = "PostgreSQL is missing, and could not be fetched
 /// Every test that needs PostgreSQL. A test that is not listed here fails; an entry that no test asks for, too.
 pub(crate) const NEED_POSTGRES: &[&str] = &[
     "bench::every_cell_on_the_server_is_measured",
+    "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
     "conformance::histories::postgres::gives_the_outcomes_of_the_reference",
     "conformance::races::sixty_four_tasks_race_on_every_engine",
     "conformance::restart::postgres::a_position_that_was_issued_again_belongs_to_its_new_owner",
