@@ -18,7 +18,7 @@ use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{
-    self, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
+    self, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
 };
 use super::connect::{Live, Shared};
 use super::durability;
@@ -26,6 +26,7 @@ use super::fault::Fault;
 use super::fields::{Fields, bytes_of};
 use pool::{Pool, Work};
 
+mod leases;
 mod listing;
 mod pool;
 
@@ -100,34 +101,6 @@ const OPERATIONS: &str = operations!("AND $7::text IS NULL");
 const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied' AND $7::text IS NOT NULL");
 /// Through the index of those few.
 const OPERATIONS_NOT_APPLIED: &str = operations!("AND o.state <> 'applied' AND o.state = $7");
-
-const LEASE: &str = concat!(
-    "SELECT ROW(",
-    lease_columns!(),
-    "), r.row, n.row, ",
-    clock!(),
-    " FROM leases AS l \
-      LEFT JOIN LATERAL (SELECT ROW(",
-    resource_columns!(),
-    ") AS row FROM resources AS r WHERE r.bucket = l.bucket AND r.resource = l.resource LIMIT 1) AS r ON true \
-      LEFT JOIN LATERAL (SELECT ROW(",
-    namespace_columns!(),
-    ") AS row FROM namespaces AS n WHERE n.bucket = l.bucket \
-      AND n.namespace = split_part(l.resource, '/', 1) LIMIT 1) AS n ON true \
-      WHERE l.bucket = $1 AND l.acquisition = $2"
-);
-
-/// Through the index of those that are held, which the time of a database that stands still cannot stretch.
-const EXPIRED: &str = "SELECT ROW(l.bucket::bigint, l.acquisition) FROM leases AS l WHERE l.state = 'held' \
-                       AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2";
-
-/// Walks through one bucket. The newest lease of a resource is never forgotten.
-const ENDED: &str = "SELECT ROW(l.acquisition) FROM leases AS l WHERE l.bucket = $1 AND l.ended_ms < $2 \
-                     AND NOT EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = l.bucket \
-                     AND r.resource = l.resource AND r.lease = l.acquisition) LIMIT $3";
-
-/// The time alone.
-const CLOCK: &str = concat!("SELECT ", clock!());
 
 const NAMESPACES: &str = concat!(
     "SELECT ROW(n.namespace, ",
@@ -217,68 +190,6 @@ async fn operations(live: &mut Live, filter: &OperationFilter) -> Result<Vec<Ope
     rows.iter().map(read).collect()
 }
 
-async fn lease(
-    live: &mut Live,
-    shared: &Shared,
-    bucket: Bucket,
-    acquisition: &AcquisitionHash,
-) -> Result<Option<LeaseRead>, Fault> {
-    let row = sqlx::query(LEASE)
-        .bind(i16::from(bucket.0))
-        .bind(acquisition.as_bytes().as_slice())
-        .persistent(!live.is_pooled)
-        .fetch_optional(&mut live.connection)
-        .await?;
-    let Some(row) = row else { return Ok(None) };
-    let lease = rows::lease(&mut Fields::required(&row, 0)?)?;
-    let resource = joined_resource(&lease.resource, &row, 1)?
-        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
-    let namespace = joined_namespace(lease.resource.namespace(), &row, 2)?
-        .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
-    Ok(Some(LeaseRead { lease, resource, namespace, now: PostgresReader::now(shared, &row, 3)? }))
-}
-
-async fn time(live: &mut Live, shared: &Shared) -> Result<Timestamp, Fault> {
-    let row = sqlx::query(CLOCK).persistent(!live.is_pooled).fetch_one(&mut live.connection).await?;
-    PostgresReader::now(shared, &row, 0)
-}
-
-async fn ended(
-    live: &mut Live,
-    bucket: Bucket,
-    before: Timestamp,
-    limit: u32,
-) -> Result<Vec<LeaseRef>, Fault> {
-    let rows = sqlx::query(ENDED)
-        .bind(i16::from(bucket.0))
-        .bind(before.ms())
-        .bind(i64::from(limit))
-        .persistent(!live.is_pooled)
-        .fetch_all(&mut live.connection)
-        .await?;
-    let read = |row: &PgRow| {
-        let acquisition = AcquisitionHash::from_bytes(Fields::required(row, 0)?.bytes()?);
-        Ok(LeaseRef { bucket, acquisition })
-    };
-    rows.iter().map(read).collect()
-}
-
-async fn expired(live: &mut Live, shared: &Shared, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
-    let now = time(live, shared).await?;
-    let rows = sqlx::query(EXPIRED)
-        .bind(now.ms())
-        .bind(i64::from(limit))
-        .persistent(!live.is_pooled)
-        .fetch_all(&mut live.connection)
-        .await?;
-    let read = |row: &PgRow| {
-        let mut fields = Fields::required(row, 0)?;
-        let bucket = Bucket(fields.whole()?);
-        Ok(LeaseRef { bucket, acquisition: AcquisitionHash::from_bytes(fields.bytes()?) })
-    };
-    rows.iter().map(read).collect()
-}
-
 async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
     let rows = sqlx::query(NAMESPACES).persistent(!live.is_pooled).fetch_all(&mut live.connection).await?;
     rows.iter()
@@ -324,19 +235,19 @@ impl Reader for PostgresReader {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {
             let shared = shared.clone();
-            Box::pin(async move { expired(live, &shared, limit).await })
+            Box::pin(async move { leases::expired(live, &shared, limit).await })
         }))
     }
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        Box::pin(self.read(move |live| Box::pin(ended(live, bucket, before, limit))))
+        Box::pin(self.read(move |live| Box::pin(leases::ended(live, bucket, before, limit))))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {
             let shared = shared.clone();
-            Box::pin(async move { time(live, &shared).await })
+            Box::pin(async move { leases::time(live, &shared).await })
         }))
     }
 
@@ -371,7 +282,7 @@ impl Reader for PostgresReader {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {
             let shared = shared.clone();
-            Box::pin(async move { lease(live, &shared, bucket, &acquisition).await })
+            Box::pin(async move { leases::lease(live, &shared, bucket, &acquisition).await })
         }))
     }
 
@@ -418,10 +329,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         OPERATIONS,
         OPERATIONS_APPLIED,
         OPERATIONS_NOT_APPLIED,
-        LEASE,
-        EXPIRED,
-        ENDED,
         NAMESPACES,
     ];
-    texts.into_iter().chain(listing::texts()).collect()
+    texts.into_iter().chain(leases::texts()).chain(listing::texts()).collect()
 }
