@@ -79,8 +79,10 @@ start() {
     unset "$name"
   done
   cat >"$scratch/fencegate.toml" <<'TOML'
+# The document has the bounds of a ttl that a namespace may have; so these have them.
 [namespaces."*"]
 policy = "single"
+lease = { min_ttl_ms = 1, max_ttl_ms = 86400000 }
 
 [namespaces.jobs]
 issuer = { external = "trusted" }
@@ -88,6 +90,7 @@ contract = "observed"
 
 [namespaces.ledger]
 policy = "ordered"
+lease = { min_ttl_ms = 1, max_ttl_ms = 86400000 }
 TOML
   port="$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
   url="http://127.0.0.1:$port"
