@@ -18,7 +18,7 @@ use crate::protocol::outcome::{Blocked, Blocker, Grant};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::body::Payload;
-use super::decide::Subject;
+use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::{self, PREFIX, control_body};
 use super::problem::{self, About, Code, Problem};
@@ -41,30 +41,23 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let resources = resources_of(&mut object, asked.hall)?;
     // A place that nobody can name is kept for nobody.
     let keeps_place = key.is_some() || object.has("request_id");
-    let (shown, named) = (shown(&resources), resources.clone());
+    let shown = shown(&resources);
+    let several = if shown.is_none() { resources.clone() } else { Vec::new() };
     let (command, wait) =
         command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
-    let (resources, ttl_ms) = (named, command.ttl_ms);
+    let ttl_ms = command.ttl_ms;
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
         None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
         Some(budget) => asked.hall.wait(command, subject, budget, keeps_place).await?,
     };
-    match outcome {
-        Outcome::Granted(grant) => Ok(granted(&grant, asked.hall.namespaces())),
-        Outcome::Refused(refusal) => {
-            let named = shown.or_else(|| culprit(&refusal, &resources, ttl_ms, asked.hall.namespaces()));
-            Err(not_granted(&refusal, named.as_ref(), asked.hall))
-        }
-        Outcome::Renewed(_)
-        | Outcome::Released(_)
-        | Outcome::Written(_)
-        | Outcome::NotWritten(_)
-        | Outcome::Explained(_)
-        | Outcome::Advanced(_)
-        | Outcome::Controlled(_)
-        | Outcome::Tidied => Err(Problem::fault()),
+    if let Outcome::Granted(grant) = &outcome {
+        return Ok(granted(grant, asked.hall.namespaces()));
     }
+    Err(otherwise(&outcome, |refusal| {
+        let named = shown.or_else(|| culprit(refusal, &several, ttl_ms, asked.hall.namespaces()));
+        not_granted(refusal, named.as_ref(), asked.hall)
+    }))
 }
 
 /// The resource that answers and log lines name: none of several.

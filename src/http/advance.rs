@@ -9,7 +9,7 @@ use crate::protocol::{Command, Outcome};
 
 use super::Asked;
 use super::body::Payload;
-use super::decide::Subject;
+use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::control_body;
 use super::names;
@@ -27,24 +27,14 @@ pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let claim = command.claim;
     let subject =
         Subject { resource: Some(resource.clone()), position: Some(claim.position), operation: None };
-    match asked.hall.decide(Command::Advance(command), subject, None).await? {
-        Outcome::Advanced(_) => resources::shown(asked.hall, &place).await.map_err(|_| not_shown(&resource)),
-        Outcome::Refused(refusal) => {
-            let presented = Some(Mark { position: claim.position, sequence: None });
-            Err(problem::refused(
-                &refusal,
-                &About { resource: Some(&resource), presented, ..About::default() },
-            ))
-        }
-        Outcome::Granted(_)
-        | Outcome::Renewed(_)
-        | Outcome::Released(_)
-        | Outcome::Written(_)
-        | Outcome::NotWritten(_)
-        | Outcome::Explained(_)
-        | Outcome::Controlled(_)
-        | Outcome::Tidied => Err(Problem::fault()),
+    let outcome = asked.hall.decide(Command::Advance(command), subject, None).await?;
+    if let Outcome::Advanced(_) = outcome {
+        return resources::shown(asked.hall, &place).await.map_err(|_| not_shown(&resource));
     }
+    Err(otherwise(&outcome, |refusal| {
+        let presented = Some(Mark { position: claim.position, sequence: None });
+        problem::refused(refusal, &About { resource: Some(&resource), presented, ..About::default() })
+    }))
 }
 
 fn command(asked: &Asked<'_>, place: &names::Place, body: &[u8]) -> Result<Advance, Problem> {

@@ -11,7 +11,7 @@ use crate::protocol::{Command, Outcome};
 
 use super::advance::reason_of;
 use super::body::Payload;
-use super::decide::Subject;
+use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::control_body;
 use super::names::{self, Place};
@@ -39,30 +39,19 @@ pub(super) async fn control(
     let command = command(&asked, &place, verb, &body).map_err(|problem| problem.about(&resource))?;
     let (position, operation) = (command.claim.map(|claim| claim.position), command.key.clone());
     let subject = Subject { resource: Some(resource.clone()), position, operation: None };
-    match asked.hall.decide(Command::Control(command), subject, None).await? {
-        Outcome::Controlled(done) => {
-            let mut response =
-                (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
-            if done.replayed {
-                response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            }
-            Ok(response)
+    let outcome = asked.hall.decide(Command::Control(command), subject, None).await?;
+    if let Outcome::Controlled(done) = outcome {
+        let mut response = (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
+        if done.replayed {
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         }
-        Outcome::Refused(refusal) => {
-            let presented = position.map(|position| Mark { position, sequence: None });
-            let (resource, operation) = (Some(&resource), operation.as_ref());
-            let about = About { resource, presented, operation, ..About::default() };
-            Err(problem::refused_call(&refusal, &about))
-        }
-        Outcome::Granted(_)
-        | Outcome::Renewed(_)
-        | Outcome::Released(_)
-        | Outcome::Written(_)
-        | Outcome::NotWritten(_)
-        | Outcome::Explained(_)
-        | Outcome::Advanced(_)
-        | Outcome::Tidied => Err(Problem::fault()),
+        return Ok(response);
     }
+    Err(otherwise(&outcome, |refusal| {
+        let presented = position.map(|position| Mark { position, sequence: None });
+        let (resource, operation) = (Some(&resource), operation.as_ref());
+        problem::refused_call(refusal, &About { resource, presented, operation, ..About::default() })
+    }))
 }
 
 fn command(asked: &Asked<'_>, place: &Place, verb: ControlVerb, body: &[u8]) -> Result<Control, Problem> {

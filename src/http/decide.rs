@@ -15,7 +15,7 @@ use crate::ledger::Unserved;
 use crate::ledger::read::{Reader, Reading};
 use crate::protocol::command::Acquire;
 use crate::protocol::outcome::{MemberVerdict, Verdict};
-use crate::protocol::{Command, Outcome};
+use crate::protocol::{Command, Outcome, Refusal};
 
 use super::Hall;
 use super::problem::{self, Problem};
@@ -91,6 +91,12 @@ impl Hall {
     {
         self.door.ledger.read(ask).await.map_err(|unserved| problem::unserved(&unserved, None))
     }
+}
+
+/// The problem of an outcome that is none of those that a handler serves: a refusal in its words, and everything else is
+/// the outcome of another command than it gave.
+pub(super) fn otherwise(outcome: &Outcome, in_words: impl FnOnce(&Refusal) -> Problem) -> Problem {
+    if let Outcome::Refused(refusal) = outcome { in_words(refusal) } else { Problem::fault() }
 }
 
 /// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id.

@@ -21,7 +21,7 @@ use crate::protocol::rows::LeaseRow;
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::body::{Allowance, Held, Payload};
-use super::decide::Subject;
+use super::decide::{Subject, otherwise};
 use super::fenced::in_force;
 use super::json::Object;
 use super::names;
@@ -117,19 +117,11 @@ async fn ended_or_shown(
     id: &AcquisitionId,
     command: Command,
 ) -> Result<Response, Problem> {
-    match asked.hall.decide(command, Subject::default(), None).await? {
-        Outcome::Renewed(view) | Outcome::Released(view) => {
-            Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None, asked.hall.namespaces())))
-        }
-        Outcome::Refused(refusal) => Err(problem::refused(&refusal, &About::default())),
-        Outcome::Granted(_)
-        | Outcome::Written(_)
-        | Outcome::NotWritten(_)
-        | Outcome::Explained(_)
-        | Outcome::Advanced(_)
-        | Outcome::Controlled(_)
-        | Outcome::Tidied => Err(Problem::fault()),
+    let outcome = asked.hall.decide(command, Subject::default(), None).await?;
+    if let Outcome::Renewed(view) | Outcome::Released(view) = &outcome {
+        return Ok(wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces())));
     }
+    Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }
 
 /// A small JSON body, whole.

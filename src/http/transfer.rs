@@ -7,7 +7,7 @@ use crate::protocol::{Command, Outcome};
 
 use super::acquire::{drawn, granted, holder_of, request_id, request_key};
 use super::body::Payload;
-use super::decide::Subject;
+use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::{PREFIX, control_body};
 use super::problem::{self, About, Problem};
@@ -32,16 +32,9 @@ pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<
         request_id: request_id(&mut object, key, asked.hall)?,
         nonce: drawn(asked.hall)?,
     };
-    match asked.hall.decide(Command::Transfer(command), Subject::default(), None).await? {
-        Outcome::Granted(grant) => Ok(granted(&grant, asked.hall.namespaces())),
-        Outcome::Refused(refusal) => Err(problem::refused(&refusal, &About::default())),
-        Outcome::Renewed(_)
-        | Outcome::Released(_)
-        | Outcome::Written(_)
-        | Outcome::NotWritten(_)
-        | Outcome::Explained(_)
-        | Outcome::Advanced(_)
-        | Outcome::Controlled(_)
-        | Outcome::Tidied => Err(Problem::fault()),
+    let outcome = asked.hall.decide(Command::Transfer(command), Subject::default(), None).await?;
+    if let Outcome::Granted(grant) = &outcome {
+        return Ok(granted(grant, asked.hall.namespaces()));
     }
+    Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }

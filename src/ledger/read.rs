@@ -113,8 +113,8 @@ pub trait Reader: Send + Sync + 'static {
     /// Several resources by name, without their targets; those that were never heard of are left out.
     fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>>;
 
-    /// Leases that have expired and are not known to have, the longest expired first, at most so many.
-    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
+    /// Leases that have expired by this time and are not known to have, the longest expired first, at most so many.
+    fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
 
     /// Leases of one bucket that ended before this time and have a successor on their first resource, at most so many.
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>>;

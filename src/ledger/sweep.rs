@@ -78,9 +78,9 @@ impl Sweeper {
 
     /// Leases that have expired, and the oldest of one bucket.
     async fn due(&self, reader: &dyn Reader) -> Result<Vec<LeaseRef>, ReadFailed> {
-        let mut found = reader.expired(SWEPT_AT_ONCE).await?;
-        let before = reader.time().await?.less(KEPT_AFTER_END);
-        found.extend(reader.ended(Bucket(self.bucket), before, SWEPT_AT_ONCE).await?);
+        let now = reader.time().await?;
+        let mut found = reader.expired(now, SWEPT_AT_ONCE).await?;
+        found.extend(reader.ended(Bucket(self.bucket), now.less(KEPT_AFTER_END), SWEPT_AT_ONCE).await?);
         Ok(found)
     }
 }

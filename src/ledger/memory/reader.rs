@@ -85,8 +85,7 @@ impl Reader for MemoryReader {
         at_once(found.collect())
     }
 
-    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        let now = self.shared.now();
+    fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         let world = self.shared.world();
         let over = |lease: &&LeaseRow| lease.state == LeaseState::Held && lease.expires_at <= now;
         let mut found: Vec<&LeaseRow> = world.rows.leases().filter(over).collect();

@@ -231,12 +231,8 @@ impl Reader for PostgresReader {
         }))
     }
 
-    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        let shared = self.shared.clone();
-        Box::pin(self.read(move |live| {
-            let shared = shared.clone();
-            Box::pin(async move { leases::expired(live, &shared, limit).await })
-        }))
+    fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        Box::pin(self.read(move |live| Box::pin(leases::expired(live, now, limit))))
     }
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {

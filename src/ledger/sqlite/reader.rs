@@ -133,12 +133,11 @@ impl Reader for SqliteReader {
         self.ask(move |connection| listing::named(connection, &resources, &time))
     }
 
-    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        let time = self.time.clone();
+    fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         self.ask(move |connection| {
             let mut found = Vec::new();
             let fill = |values: &mut Values<'_, '_>| {
-                values.time(time.now());
+                values.time(now);
                 values.whole(u64::from(limit));
             };
             each(connection, EXPIRED, fill, |columns| {

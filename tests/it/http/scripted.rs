@@ -126,8 +126,8 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.watched(resources))
     }
 
-    fn expired(&self, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        self.scripted(self.inner.expired(limit))
+    fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
+        self.scripted(self.inner.expired(now, limit))
     }
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {

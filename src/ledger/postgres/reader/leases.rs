@@ -89,8 +89,7 @@ pub(super) async fn ended(
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn expired(live: &mut Live, shared: &Shared, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
-    let now = time(live, shared).await?;
+pub(super) async fn expired(live: &mut Live, now: Timestamp, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
     let rows = sqlx::query(EXPIRED)
         .bind(now.ms())
         .bind(i64::from(limit))
