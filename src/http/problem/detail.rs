@@ -86,7 +86,10 @@ fn of_leases(refusal: &Refusal, about: &About<'_>, resource: &str) -> String {
         return blocked(blockers);
     }
     if let Refusal::WaitTimeout(blockers) = refusal {
-        return format!("{}; the time to wait is over: go on with the same request id", blocked(blockers));
+        return format!(
+            "{}; the time to wait is over: ask again, under the same request id if you sent one",
+            blocked(blockers)
+        );
     }
     if let Refusal::LeaseEnded { state, cause } = refusal {
         let told = match cause {
