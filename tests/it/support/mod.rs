@@ -11,6 +11,7 @@ pub(crate) mod gateway;
 pub(crate) mod issuers;
 pub(crate) mod pages;
 pub(crate) mod postgres;
+pub(crate) mod programs;
 pub(crate) mod wanted;
 pub(crate) mod wheels;
 pub(crate) mod world;

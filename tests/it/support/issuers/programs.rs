@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support::programs::is_program;
 use crate::support::wheels::Wheel;
 
 /// A server and its command line client.
@@ -101,7 +102,7 @@ impl Kind {
     }
 
     fn is_in(&self, folder: &Path) -> bool {
-        self.programs.iter().all(|program| folder.join(program).is_file())
+        self.programs.iter().all(|program| is_program(&folder.join(program)))
     }
 
     fn fetched(&self) -> Result<PathBuf, String> {

