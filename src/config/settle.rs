@@ -98,6 +98,7 @@ fn rules(key: &str, draft: &NamespaceDraft, max_body_bytes: u64, mistakes: &mut 
         max_hold: max_hold(key, draft, &ttl, mistakes),
         order: draft.order.or(WaitOrder::Race),
         max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
+        upstream: None,
     }
 }
 
@@ -119,6 +120,9 @@ fn definition(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> Def
             DefinitionError::ImmediateNeedsRegistered | DefinitionError::LeaseBoundNeedsGateway => {
                 place_of(&draft.contract).or_else(|| place_of(&draft.issuer)).unwrap_or(&draft.place)
             }
+            DefinitionError::StampMissing
+            | DefinitionError::StampWithoutCells
+            | DefinitionError::ScopeWithCells => place_of(&draft.store).unwrap_or(&draft.place),
         };
         mistakes.note(at, &format!("{key}.contract"), error.to_string());
     }

@@ -15,4 +15,6 @@ pub mod position;
 pub mod precondition;
 pub mod resource;
 pub mod seal;
+pub mod store;
 pub mod time;
+pub mod upstream;

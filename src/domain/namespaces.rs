@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::lease::{Ttl, TtlBounds, WaitOrder};
 use super::policy::Definition;
 use super::resource::Namespace;
+use super::store::StoreRules;
 use super::time::Millis;
 
 /// Body limit where none is configured: 1 MiB (`api.md` section 4).
@@ -26,6 +27,8 @@ pub struct NamespaceRules {
     pub order: WaitOrder,
     /// Largest body, in bytes.
     pub max_body_bytes: u64,
+    /// Of a store behind HTTP, and only of one: what the rules need to know of it.
+    pub upstream: Option<StoreRules>,
 }
 
 impl NamespaceRules {
@@ -51,6 +54,7 @@ impl Default for NamespaceRules {
             max_hold: None,
             order: WaitOrder::Race,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            upstream: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::counter::parse_decimal;
+use super::upstream::Class;
 
 /// What one generation means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,19 +45,22 @@ pub enum Issuer {
     Registered,
 }
 
-/// Kind of backing store. Each has its own guarantee; only one exists in this version.
+/// Kind of backing store. Each has its own guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Store {
     /// Bytes kept in the gateway's own database.
     Document,
+    /// A store behind HTTP that the gateway does not own.
+    Http(Class),
 }
 
 impl Store {
-    /// The word in the configuration, on the wire and in rows.
+    /// The word in the configuration and on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Document => "document",
+            Self::Http(_) => "http",
         }
     }
 
@@ -65,6 +69,16 @@ impl Store {
     pub const fn guarantee(self) -> &'static str {
         match self {
             Self::Document => "G4",
+            Self::Http(class) => class.guarantee(),
+        }
+    }
+
+    /// The class, of a store behind HTTP.
+    #[must_use]
+    pub const fn class(self) -> Option<Class> {
+        match self {
+            Self::Document => None,
+            Self::Http(class) => Some(class),
         }
     }
 }
@@ -110,6 +124,17 @@ pub enum DefinitionError {
         "contract \"lease_bound\" needs issuer \"gateway\": the gateway does not see the leases of an external issuer"
     )]
     LeaseBoundNeedsGateway,
+    /// Without a stamp nothing could be read back after a doubt.
+    #[error(
+        "class \"conditional\" needs a stamp; write stamp = {{ header = \"x-fencing-stamp\" }}, stamp = {{ json = \"/_fencegate\" }} or stamp = \"pointer\""
+    )]
+    StampMissing,
+    /// Only cells have stamps.
+    #[error("stamp belongs to class \"conditional\"; leave it out")]
+    StampWithoutCells,
+    /// One cell, one resource.
+    #[error("scope with class \"conditional\" is not possible: one cell is one resource; leave scope out")]
+    ScopeWithCells,
 }
 
 impl Definition {
@@ -193,9 +218,13 @@ impl fmt::Display for Definition {
             Issuer::Trusted { max_jump: Some(max) } => format!("+{max}"),
             Issuer::Trusted { max_jump: None } | Issuer::Gateway | Issuer::Registered => String::new(),
         };
+        let (plus, class) = match self.store {
+            Store::Document => ("", ""),
+            Store::Http(class) => ("+", class.word()),
+        };
         write!(
             f,
-            "store={} policy={}{gapless} contract={} issuer={}{jump} scope={}",
+            "store={}{plus}{class} policy={}{gapless} contract={} issuer={}{jump} scope={}",
             self.store.word(),
             self.policy.word(),
             self.contract.word(),
@@ -223,7 +252,7 @@ fn read_definition(text: &str) -> Option<Definition> {
     let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
     let store = match value("store")? {
         "document" => Store::Document,
-        _ => return None,
+        other => Store::Http(Class::from_word(other.strip_prefix("http+")?)?),
     };
     let policy = match value("policy")? {
         "single" => Policy::Single,
@@ -269,12 +298,14 @@ mod tests {
             Issuer::Trusted { max_jump: None },
             Issuer::Trusted { max_jump: Some(7) },
         ];
-        for policy in policies {
-            for contract in [Contract::Observed, Contract::Immediate, Contract::LeaseBound] {
-                for issuer in issuers {
-                    let definition =
-                        Definition { policy, contract, issuer, store: Store::Document, scope: 3 };
-                    assert_eq!(definition.to_string().parse(), Ok(definition));
+        let classes = Class::ALL.into_iter().map(Store::Http);
+        for store in std::iter::once(Store::Document).chain(classes) {
+            for policy in policies {
+                for contract in [Contract::Observed, Contract::Immediate, Contract::LeaseBound] {
+                    for issuer in issuers {
+                        let definition = Definition { policy, contract, issuer, store, scope: 3 };
+                        assert_eq!(definition.to_string().parse(), Ok(definition));
+                    }
                 }
             }
         }

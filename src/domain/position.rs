@@ -26,6 +26,17 @@ impl Position {
         Self { epoch, token }
     }
 
+    /// Reads `epoch.token`, as it is shown; never a bare token.
+    ///
+    /// # Errors
+    /// [`TokenError`] names the part, the character and the reason.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let (epoch, token) = text.split_once('.').unwrap_or((text, ""));
+        let epoch = Epoch::parse(epoch).map_err(TokenError::Epoch)?;
+        let token = Token::parse(token).map_err(TokenError::Token)?;
+        Ok(Self { epoch, token })
+    }
+
     /// The lowest bound of an epoch: nothing of an older epoch reaches it.
     #[must_use]
     pub const fn start_of(epoch: Epoch) -> Self {

@@ -1,0 +1,124 @@
+//! What the configuration says of a store behind HTTP.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::policy::DefinitionError;
+use super::time::Millis;
+use super::upstream::{Class, StatusSet};
+
+/// Everything that the configuration says of one upstream (`api.md` section 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpStore {
+    /// `http://` or `https://`, host, optional port, and a path that ends with a slash. Names are encoded below it.
+    pub base: String,
+    /// What it can do.
+    pub class: Class,
+    /// Where the stamp lies; of `conditional` only, which needs one.
+    pub stamp: Option<StampPlace>,
+    /// Which version of HTTP it is spoken to.
+    pub protocol: Protocol,
+    /// From the first byte sent to the last byte of the answer.
+    pub timeout: Millis,
+    /// Until a connection stands, TLS included.
+    pub connect_timeout: Millis,
+    /// Largest answer to a write, in bytes; a larger one counts as cut off.
+    pub max_response_bytes: u64,
+    /// Statuses that mean that there was and will be no effect.
+    pub refused: StatusSet,
+    /// Headers of a request that go to the upstream, in lower case.
+    pub forward_headers: Vec<String>,
+    /// Headers of an answer that go back, in lower case.
+    pub return_headers: Vec<String>,
+    /// The header that carries the key; of `idempotent` only.
+    pub key_header: String,
+    /// Where the outcome of a key can be asked for: a path below the base with `{key}` in it; of `idempotent` only.
+    pub status: Option<String>,
+    /// How long the upstream remembers a key; of `idempotent` only.
+    pub key_retention: Millis,
+    /// After how long a doubt is assumed to be over; of `serial` only, none for never.
+    pub max_uncertain: Option<Millis>,
+    /// Roots that its certificate is checked against, instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// What the gateway identifies itself with.
+    pub credentials: Option<Credentials>,
+}
+
+impl HttpStore {
+    /// What the rules need to know of it.
+    #[must_use]
+    pub const fn rules(&self) -> StoreRules {
+        StoreRules {
+            refused: self.refused,
+            timeout: Millis::new(self.timeout.get().saturating_add(self.connect_timeout.get())),
+            key_retention: self.key_retention,
+            max_uncertain: self.max_uncertain,
+        }
+    }
+}
+
+/// Where the stamp lies in a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StampPlace {
+    /// In a header that the upstream stores with the bytes and gives back; in lower case.
+    Header(String),
+    /// In a JSON object, at the member that this pointer (RFC 6901) names.
+    Json(String),
+    /// The cell is a small document of the gateway's own, which names the object that holds the content.
+    Pointer,
+}
+
+/// Which version of HTTP an upstream is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Over TLS what both sides prefer, else 1.1.
+    Auto,
+    /// 1.1 only.
+    Http1,
+    /// 2 only; without TLS by prior knowledge.
+    Http2,
+}
+
+/// A header with a secret in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Its name, in lower case.
+    pub header: String,
+    /// Its value; never printed.
+    pub secret: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials({}: …)", self.header)
+    }
+}
+
+/// What the rules need to know of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreRules {
+    /// Statuses that mean that there was and will be no effect.
+    pub refused: StatusSet,
+    /// The longest that one attempt takes, connecting included.
+    pub timeout: Millis,
+    /// How long the upstream remembers a key.
+    pub key_retention: Millis,
+    /// After how long a doubt is assumed to be over.
+    pub max_uncertain: Option<Millis>,
+}
+
+/// Refuses what the class does not have or cannot do without.
+///
+/// # Errors
+/// [`DefinitionError`] says which and what to write instead.
+pub const fn check(class: Class, stamp: Option<&StampPlace>, scope: u16) -> Result<(), DefinitionError> {
+    match (class, stamp) {
+        (Class::Conditional, None) => Err(DefinitionError::StampMissing),
+        (Class::Conditional, Some(_)) if scope != 0 => Err(DefinitionError::ScopeWithCells),
+        (Class::Conditional, Some(_)) => Ok(()),
+        (Class::FenceAware | Class::Idempotent | Class::Serial, Some(_)) => {
+            Err(DefinitionError::StampWithoutCells)
+        }
+        (Class::FenceAware | Class::Idempotent | Class::Serial, None) => Ok(()),
+    }
+}
