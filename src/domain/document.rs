@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
 
 /// A media type as it was received: visible ASCII and inner spaces, stored and given back unchanged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ContentType(Arc<str>);
 
 /// Why a text is not a content type.
@@ -76,7 +76,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// SHA-256 of a body.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BodyDigest([u8; 32]);
 
 impl BodyDigest {

@@ -272,6 +272,8 @@ impl Holder {
 /// Where a lease stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseState {
+    /// It is granted, and older effects may still become authoritative in a store: its owner has no token yet.
+    PendingBarrier,
     /// Somebody owns it until it expires.
     Held,
     /// Its owner gave it back, or deleted the resource.
@@ -287,6 +289,7 @@ impl LeaseState {
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::PendingBarrier => "pending_barrier",
             Self::Held => "held",
             Self::Released => "released",
             Self::Expired => "expired",
@@ -297,9 +300,18 @@ impl LeaseState {
     /// The state that a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Held, Self::Released, Self::Expired, Self::Superseded]
+        [Self::PendingBarrier, Self::Held, Self::Released, Self::Expired, Self::Superseded]
             .into_iter()
             .find(|state| state.word() == word)
+    }
+
+    /// Whether nobody else can own it meanwhile: held, or about to be.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        match self {
+            Self::PendingBarrier | Self::Held => true,
+            Self::Released | Self::Expired | Self::Superseded => false,
+        }
     }
 }
 

@@ -90,6 +90,8 @@ pub enum Method {
     Put,
     /// Replace the whole content; another word on the wire, so another fingerprint.
     Post,
+    /// Change the content; only a store behind HTTP takes it.
+    Patch,
     /// Remove the target, or the whole resource.
     Delete,
 }
@@ -101,6 +103,7 @@ impl Method {
         match self {
             Self::Put => "PUT",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -108,7 +111,7 @@ impl Method {
     /// The method that an HTTP word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Put, Self::Post, Self::Delete].into_iter().find(|method| method.word() == word)
+        [Self::Put, Self::Post, Self::Patch, Self::Delete].into_iter().find(|method| method.word() == word)
     }
 }
 
@@ -125,6 +128,7 @@ impl Fingerprint {
     pub fn of(
         method: Method,
         address: &Address,
+        query: Option<&str>,
         content_type: Option<&ContentType>,
         body: &BodyDigest,
         preconditions: &Preconditions,
@@ -134,8 +138,7 @@ impl Fingerprint {
         part(&mut hash, Some(method.word().as_bytes()));
         part(&mut hash, Some(address.resource.as_str().as_bytes()));
         part(&mut hash, address.target.as_ref().map(|target| target.as_str().as_bytes()));
-        // The query: a document store takes none.
-        part(&mut hash, None);
+        part(&mut hash, query.map(str::as_bytes));
         part(&mut hash, content_type.map(|value| value.as_str().as_bytes()));
         part(&mut hash, Some(body.as_bytes()));
         part(

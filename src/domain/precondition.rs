@@ -24,7 +24,7 @@ impl fmt::Display for EntityTag {
 }
 
 /// A tag that a caller declared; it may be one that the gateway never made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DeclaredTag {
     /// `W/` stood in front of it.
     pub weak: bool,
@@ -40,7 +40,7 @@ impl fmt::Display for DeclaredTag {
 }
 
 /// `*`, or a list of tags.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TagList {
     /// Any content at all.
     Any,
@@ -200,7 +200,7 @@ fn after_comma(after: &str, whole: usize) -> Result<&str, TagListError> {
 }
 
 /// The preconditions that a request declares.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Preconditions {
     /// `If-Match`.
     pub if_match: Option<TagList>,

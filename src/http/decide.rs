@@ -147,6 +147,16 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             one(outcome, Effect::None);
         }
         Ok(Outcome::Tidied) => one("tidied", Effect::None),
+        Ok(Outcome::Announced(attempt)) => {
+            let operation = attempt.intent.record.operation_id.as_str();
+            line(resource, subject.position, Some(operation), "announced", Effect::Unknown);
+        }
+        Ok(Outcome::Settled(_)) => one("settled", Effect::Unknown),
+        Ok(Outcome::Resolved(record)) => {
+            let operation = record.operation_id.as_str();
+            line(resource, Some(record.position), Some(operation), record.state.word(), Effect::None);
+        }
+        Ok(Outcome::Barrier(_)) => one("barrier", Effect::None),
         Ok(Outcome::Refused(refusal)) => {
             let code = problem::code_of(refusal);
             one(code.word(), code.effect());

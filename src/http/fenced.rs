@@ -81,6 +81,10 @@ pub(super) fn written(outcome: Outcome) -> Result<Result<Vec<Written>, Vec<Membe
         | Outcome::Advanced(_)
         | Outcome::Controlled(_)
         | Outcome::Tidied
+        | Outcome::Announced(_)
+        | Outcome::Settled(_)
+        | Outcome::Resolved(_)
+        | Outcome::Barrier(_)
         | Outcome::Refused(_) => Err(Problem::fault()),
     }
 }
@@ -140,14 +144,14 @@ async fn body_of(
     payload: &mut Payload,
 ) -> Result<Held, Problem> {
     let limit = match method {
-        Method::Put | Method::Post => place.rules.max_body_bytes,
+        Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
         Method::Delete => 0,
     };
     let whose = format!("namespace {:?}", place.address.resource.namespace());
     let read = payload.read(&Allowance { limit, whose, copies: 1 }, &asked.hall.bodies, BODY_TIMEOUT).await;
     read.map_err(|problem| match method {
         Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
-        Method::Put | Method::Post | Method::Delete => problem,
+        Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
     })
 }
 
@@ -160,7 +164,9 @@ fn written_once(written: &Written) -> Response {
     set(&mut headers, FENCING_EFFECT, Effect::Applied.word());
     set(&mut headers, FENCING_POSITION, &written.position.to_string());
     set(&mut headers, FENCING_FLOOR, &written.floor.to_string());
-    set(&mut headers, FENCING_COMMIT, &saved.commit.to_string());
+    if let Some(commit) = saved.commit {
+        set(&mut headers, FENCING_COMMIT, &commit.to_string());
+    }
     if let Some(tag) = saved.etag {
         set(&mut headers, ETAG, &tag.to_string());
     }
@@ -170,7 +176,7 @@ fn written_once(written: &Written) -> Response {
     if written.replayed {
         set(&mut headers, IDEMPOTENT_REPLAYED, "true");
     }
-    (problem::status_of(saved.done), headers, Body::from(saved.body.clone())).into_response()
+    (problem::status_saved(saved), headers, Body::from(saved.body.clone())).into_response()
 }
 
 fn document(

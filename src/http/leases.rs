@@ -189,7 +189,7 @@ fn is_at_its_end(lease: &LeaseRow, namespaces: &Namespaces) -> bool {
 fn renew_after(state: LeaseState, remaining: Millis, ttl: Millis) -> u64 {
     let kept = ttl.get().saturating_mul(2).div_euclid(3);
     match state {
-        LeaseState::Held => remaining.get().saturating_sub(kept),
+        LeaseState::PendingBarrier | LeaseState::Held => remaining.get().saturating_sub(kept),
         LeaseState::Released | LeaseState::Expired | LeaseState::Superseded => 0,
     }
 }

@@ -66,9 +66,12 @@ impl Draft {
         }
         let digest = BodyDigest::of(&self.body);
         let content_type = self.content_type.as_ref();
-        let fingerprint = Fingerprint::of(self.method, &address, content_type, &digest, &self.preconditions);
+        let fingerprint =
+            Fingerprint::of(self.method, &address, None, content_type, &digest, &self.preconditions);
         let document = match self.method {
-            Method::Put | Method::Post => Some(Document { content_type: self.content_type, body: self.body }),
+            Method::Put | Method::Post | Method::Patch => {
+                Some(Document { content_type: self.content_type, body: self.body })
+            }
             Method::Delete => None,
         };
         Ok(Member {
@@ -81,6 +84,7 @@ impl Draft {
             preconditions: self.preconditions,
             fingerprint,
             document,
+            forward: None,
             digest,
         })
     }

@@ -158,6 +158,7 @@ impl Stream {
         let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
         self.next = instant() + EVENTS_REFRESH.min(view.remaining.duration());
         match view.state {
+            LeaseState::PendingBarrier => return,
             LeaseState::Held if found.lease.expires_at == self.known => return,
             LeaseState::Held => self.tell("renewed", &view),
             LeaseState::Released | LeaseState::Expired => self.tell(view.state.word(), &view),
@@ -169,7 +170,7 @@ impl Stream {
             }
         }
         self.known = found.lease.expires_at;
-        self.ended = view.state != LeaseState::Held;
+        self.ended = !view.state.is_live();
     }
 
     fn tell(&mut self, name: &str, view: &LeaseView) {

@@ -114,7 +114,7 @@ fn operation(record: &OperationRecord) -> OperationJson<'_> {
         effect: effect(record.state).word(),
         position: Shown(record.position),
         sequence: record.sequence.map(Shown),
-        commit: response.map(|saved| Shown(saved.commit)),
+        commit: response.and_then(|saved| saved.commit).map(Shown),
         fingerprint: Shown(record.fingerprint),
         attempt: record.attempt,
         created_at: Rfc3339(record.created_at),
@@ -125,7 +125,7 @@ fn operation(record: &OperationRecord) -> OperationJson<'_> {
 
 fn saved(saved: &SavedResponse) -> ResponseJson {
     ResponseJson {
-        status: problem::status_of(saved.done).as_u16(),
+        status: problem::status_saved(saved).as_u16(),
         content_type: "application/json",
         size: saved.body.len(),
     }

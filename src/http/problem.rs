@@ -23,7 +23,7 @@ use crate::domain::operation::Effect;
 use crate::domain::position::Position;
 use crate::ledger::Unserved;
 use crate::limits;
-use crate::protocol::rows::{Done, Mark};
+use crate::protocol::rows::{Done, Mark, SavedResponse};
 
 use super::wire::{self, MarkView, Shown};
 
@@ -298,7 +298,7 @@ impl IntoResponse for Problem {
 
 /// What a caller is told to wait unless the case knows better.
 fn usual_wait(code: Code) -> Option<Duration> {
-    if matches!(code, Code::IssuerBehind | Code::DefinitionDiffers) {
+    if matches!(code, Code::IssuerBehind | Code::DefinitionDiffers | Code::Quarantined) {
         return Some(limits::RETRY_AFTER_A_PERSON);
     }
     // After a time-out there is nothing to wait for: the client was slow, not the gateway.
@@ -311,12 +311,18 @@ fn whole_seconds(wait: Duration) -> u64 {
     if wait.subsec_nanos() > 0 { whole.saturating_add(1) } else { whole.max(1) }
 }
 
-/// The status of a write that is in the store, first answer and replay alike.
+/// The status of what a write does to a document.
 pub(super) const fn status_of(done: Done) -> StatusCode {
     match done {
         Done::Created => StatusCode::CREATED,
-        Done::Replaced | Done::Removed => StatusCode::OK,
+        Done::Replaced | Done::Removed | Done::Nothing => StatusCode::OK,
     }
+}
+
+/// The status of a decided operation, first answer and replay alike: what the upstream answered, where it is one's.
+pub(super) fn status_saved(saved: &SavedResponse) -> StatusCode {
+    let relayed = saved.relayed.as_ref().and_then(|head| StatusCode::from_u16(head.status).ok());
+    relayed.unwrap_or_else(|| status_of(saved.done))
 }
 
 /// A command that got no outcome. `location` is where the outcome can be asked for, if it is one of an operation.

@@ -61,7 +61,7 @@ struct MemberJson<'a> {
     replayed: bool,
     position: Shown<Position>,
     sequence: Option<Shown<Sequence>>,
-    commit: Shown<CommitNo>,
+    commit: Option<Shown<CommitNo>>,
     etag: Option<Shown<EntityTag>>,
 }
 
@@ -246,12 +246,12 @@ fn applied(members: &[Written]) -> Response {
     let members = members.iter().map(|written| MemberJson {
         operation_id: written.operation_id.as_str(),
         resource: written.address.full(),
-        status: problem::status_of(written.response.done).as_u16(),
+        status: problem::status_saved(&written.response).as_u16(),
         effect: Effect::Applied.word(),
         replayed: written.replayed,
         position: Shown(written.position),
         sequence: written.sequence.map(Shown),
-        commit: Shown(written.response.commit),
+        commit: written.response.commit.map(Shown),
         etag: written.response.etag.map(Shown),
     });
     let answer = AppliedJson { effect: Effect::Applied.word(), members: members.collect() };
@@ -271,7 +271,7 @@ fn explain(member: &MemberVerdict, method: Method) -> VerdictJson<'_> {
             ("admit", status, None, Some(19), "nothing stands against it".to_owned())
         }
         Verdict::Replay(written) => {
-            let status = problem::status_of(written.response.done);
+            let status = problem::status_saved(&written.response);
             let why = format!("the operation is in the store already, under position {}", written.position);
             ("replay", status, None, Some(2), why)
         }
@@ -295,7 +295,7 @@ fn explain(member: &MemberVerdict, method: Method) -> VerdictJson<'_> {
 const fn done(method: Method, replaces: bool) -> Done {
     match (method, replaces) {
         (Method::Delete, _) => Done::Removed,
-        (Method::Put | Method::Post, true) => Done::Replaced,
-        (Method::Put | Method::Post, false) => Done::Created,
+        (Method::Put | Method::Post | Method::Patch, true) => Done::Replaced,
+        (Method::Put | Method::Post | Method::Patch, false) => Done::Created,
     }
 }

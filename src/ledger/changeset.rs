@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
-    AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
 };
+use crate::protocol::snapshot::OperationKey;
 
 /// What becomes of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,17 @@ pub struct RowChange<T> {
     pub after: T,
 }
 
+/// What becomes of one announcement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntentChange {
+    /// As it stood in the database; none where it is new.
+    pub before: Option<IntentRow>,
+    /// As it is to stand; none where it is decided.
+    pub after: Option<IntentRow>,
+    /// The body, of a new one.
+    pub payload: Option<Payload>,
+}
+
 /// Everything that one batch makes durable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeSet {
@@ -50,6 +63,8 @@ pub struct ChangeSet {
     pub targets: BTreeMap<Address, TargetChange>,
     /// Operations.
     pub operations: Vec<OperationRecord>,
+    /// Announced operations.
+    pub intents: BTreeMap<OperationKey, IntentChange>,
     /// Leases by acquisition.
     pub leases: BTreeMap<[u8; 32], RowChange<LeaseRow>>,
     /// Leases that are forgotten.
@@ -98,6 +113,9 @@ impl ChangeSet {
                 }
             }
             Change::OperationRecorded(record) => self.operations.push(*record),
+            Change::IntentAnnounced { row, payload } => self.announce(*row, payload),
+            Change::IntentChanged { before, after } => self.change_intent(*before, Some(*after)),
+            Change::IntentClosed(before) => self.change_intent(*before, None),
             Change::LeaseGranted(row) => self.change_lease(None, *row),
             Change::LeaseChanged { before, after } => self.change_lease(Some(*before), *after),
             // Two sweepers may find the same one.
@@ -105,6 +123,26 @@ impl ChangeSet {
             Change::LeaseForgotten(row) => self.forgotten.push(*row),
             Change::ControlRecorded(record) => self.controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
+        }
+    }
+
+    /// An id that was withdrawn earlier in the batch may be announced anew.
+    fn announce(&mut self, row: IntentRow, payload: Payload) {
+        let key = row.key();
+        let before = self.intents.get(&key).and_then(|change| change.before.clone());
+        self.intents.insert(key, IntentChange { before, after: Some(row), payload: Some(payload) });
+    }
+
+    fn change_intent(&mut self, before: IntentRow, after: Option<IntentRow>) {
+        let key = before.key();
+        match self.intents.get_mut(&key) {
+            Some(change) if change.before.is_none() && after.is_none() => {
+                self.intents.remove(&key);
+            }
+            Some(change) => change.after = after,
+            None => {
+                self.intents.insert(key, IntentChange { before: Some(before), after, payload: None });
+            }
         }
     }
 

@@ -258,6 +258,10 @@ impl Job {
                 Command::Transfer(transfer) => transfer.bucket,
                 Command::Sweep(sweep) => sweep.lease.bucket,
                 Command::Leave(leave) => leave.resources.first().map_or(Bucket(0), ResourceName::bucket),
+                Command::Settle(settle) => settle.key.0.bucket(),
+                Command::Resume(resume) => resume.key.0.bucket(),
+                Command::Resolve(resolve) => resolve.resource.bucket(),
+                Command::Barrier(barrier) => barrier.resource.bucket(),
             },
             Task::Probe => Bucket(0),
         }
@@ -276,7 +280,10 @@ impl Job {
         match &self.task {
             Task::Command(command) | Task::Wait(command) => match command.as_ref() {
                 Command::Write(write) => write.members.iter().fold(0, |sum: usize, member| {
-                    sum.saturating_add(member.document.as_ref().map_or(0, |document| document.body.len()))
+                    let document = member.document.as_ref().map_or(0, |document| document.body.len());
+                    let payload = member.forward.as_ref().map_or(0, |forward| forward.payload.length);
+                    sum.saturating_add(document)
+                        .saturating_add(usize::try_from(payload).unwrap_or(usize::MAX))
                 }),
                 Command::Acquire(_)
                 | Command::Renew(_)
@@ -285,7 +292,11 @@ impl Job {
                 | Command::Transfer(_)
                 | Command::Control(_)
                 | Command::Sweep(_)
-                | Command::Leave(_) => 0,
+                | Command::Leave(_)
+                | Command::Settle(_)
+                | Command::Resume(_)
+                | Command::Resolve(_)
+                | Command::Barrier(_) => 0,
             },
             Task::Probe => 0,
         }

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use crate::domain::counter::LedgerSeq;
 use crate::domain::resource::{Address, ResourceName};
 use crate::domain::time::{Clock, Timestamp};
+use crate::domain::upstream::Payload;
 use crate::protocol::rows::{EraRow, NamespaceRow};
+use crate::protocol::snapshot::OperationKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
@@ -26,6 +28,7 @@ pub use reader::MemoryReader;
 struct World {
     rows: Snapshot,
     bodies: BTreeMap<Address, Bytes>,
+    payloads: BTreeMap<OperationKey, Payload>,
     ledger_seq: LedgerSeq,
 }
 
@@ -125,6 +128,9 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         for (born, incarnation) in rows.eras(&row.resource) {
             view.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
         }
+        for intent in rows.intents_of(&row.resource) {
+            view.insert_intent(intent.clone());
+        }
         view.insert_resource(row.clone());
     }
     for address in &wanted.targets {
@@ -177,6 +183,22 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
     }
     for record in &changes.operations {
         world.rows.insert_operation(record.clone());
+    }
+    for (key, change) in &changes.intents {
+        if world.rows.intent(key) != change.before.as_ref() {
+            return Err(EngineError::Conflict(format!("operation {:?} of {:?} has moved", key.2, key.0)));
+        }
+        match (&change.after, &change.before) {
+            (Some(after), _) => world.rows.insert_intent(after.clone()),
+            (None, Some(before)) => {
+                world.rows.remove_intent(before);
+                world.payloads.remove(key);
+            }
+            (None, None) => {}
+        }
+        if let Some(payload) = &change.payload {
+            world.payloads.insert(key.clone(), payload.clone());
+        }
     }
     for row in &changes.forgotten {
         world.rows.remove_lease(row);

@@ -10,9 +10,11 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
+use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
-    LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
 };
+use crate::protocol::snapshot::OperationKey;
 
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
@@ -125,7 +127,7 @@ pub trait Reader: Send + Sync + 'static {
     /// Resources in order of name.
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>>;
 
-    /// One operation: of the incarnation named, else of the newest one that has it.
+    /// One operation, decided or not: of the incarnation named, else of the newest one that has it.
     fn operation(
         &self,
         resource: ResourceName,
@@ -133,8 +135,20 @@ pub trait Reader: Send + Sync + 'static {
         incarnation: Option<Incarnation>,
     ) -> Reading<'_, Option<OperationRecord>>;
 
-    /// Operations of a resource, newest first.
+    /// Operations of a resource, decided or not, newest first.
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>>;
+
+    /// The undecided operations of a resource, the oldest first.
+    fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>>;
+
+    /// Undecided operations whose next step is due by this time, the longest due first, at most so many.
+    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>>;
+
+    /// The body of an undecided operation; none when it is decided.
+    fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>>;
+
+    /// Leases that wait for a barrier and have not expired by this time, the oldest first, at most so many.
+    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>>;
 
     /// One lease; none when there is none of that id.
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>>;

@@ -9,6 +9,7 @@ use crate::domain::document::{BodyDigest, ContentType};
 use crate::domain::lease::{AcquisitionHash, AcquisitionTag, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
 use crate::domain::policy::Definition;
+use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
 use crate::domain::seal::KeyId;
@@ -87,6 +88,9 @@ pub(super) fn resource<'r, C: ReadCells<'r>>(
         changed_at: cells.time()?,
         queue: Queue::default(),
         reason: None,
+        quarantined: None,
+        cell: None,
+        barrier: Position::ZERO,
     };
     let bucket: Option<u8> = cells.maybe_whole()?;
     if let (Some(lease), Some(bucket)) = (&mut row.lease, bucket) {
@@ -265,6 +269,7 @@ pub(super) fn operation<'r, C: ReadCells<'r>>(
         created_at: cells.time()?,
         decided_at: cells.maybe_time()?,
         response: response(cells)?,
+        resolution: None,
     })
 }
 
@@ -277,7 +282,8 @@ fn response<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Option<SavedResponse>
     let etag = incarnation.zip(tag_commit).map(|(incarnation, commit)| EntityTag { incarnation, commit });
     match (done, commit, body) {
         (Some(done), Some(commit), Some(body)) => {
-            Ok(Some(SavedResponse { done, commit, etag, body: Bytes::copy_from_slice(body) }))
+            let commit = Some(commit).filter(|commit| *commit != CommitNo::ZERO);
+            Ok(Some(SavedResponse { done, commit, etag, body: Bytes::copy_from_slice(body), relayed: None }))
         }
         (None, None, None) => Ok(None),
         (_, _, _) => Err(cells.unreadable("half an answer of an operation")),
@@ -301,7 +307,7 @@ pub(super) fn write_operation(cells: &mut impl WriteCells, record: &OperationRec
     let response = record.response.as_ref();
     let etag = response.and_then(|response| response.etag);
     cells.maybe_text(response.map(|response| response.done.word()));
-    cells.maybe_whole(response.map(|response| response.commit.get()));
+    cells.maybe_whole(response.map(|response| response.commit.map_or(0, CommitNo::get)));
     cells.maybe_whole(etag.map(|tag| tag.incarnation.get()));
     cells.maybe_whole(etag.map(|tag| tag.commit.get()));
     cells.maybe_blob(response.map(|response| response.body.as_ref()));

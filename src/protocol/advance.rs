@@ -24,6 +24,9 @@ pub(super) fn decide(
     let known = snapshot.resource(&advance.resource);
     let row = row_of(snapshot, &advance.resource, &namespace);
     let claim = &advance.claim;
+    if let Some(refusal) = table::quarantined(&row) {
+        return Ok(Decision::refused(refusal));
+    }
     if row.life == Life::Cancelled {
         return Ok(Decision::refused(Refusal::Cancelled));
     }

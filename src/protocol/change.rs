@@ -3,9 +3,12 @@
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, ResourceName};
+use crate::domain::upstream::Payload;
 
 use super::control::ControlRecord;
-use super::rows::{AuditRow, EraRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow};
+use super::rows::{
+    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+};
 
 /// One change, in the order in which it was decided. A row change carries the row that it was decided against, so
 /// that an engine can repeat the fence in its own predicate and count the rows.
@@ -37,6 +40,22 @@ pub enum Change {
     AllTargetsRemoved(ResourceName),
     /// An operation was recorded.
     OperationRecorded(Box<OperationRecord>),
+    /// An effect on an upstream was announced, with the bytes that are needed to send it again.
+    IntentAnnounced {
+        /// The announcement.
+        row: Box<IntentRow>,
+        /// The body.
+        payload: Payload,
+    },
+    /// An announced operation goes on: another attempt, or a doubt.
+    IntentChanged {
+        /// The row that the decision saw.
+        before: Box<IntentRow>,
+        /// The row that it makes.
+        after: Box<IntentRow>,
+    },
+    /// An announced operation is decided, or withdrawn: it is undecided no more.
+    IntentClosed(Box<IntentRow>),
     /// A lease was granted.
     LeaseGranted(Box<LeaseRow>),
     /// A lease was renewed or ended.

@@ -124,7 +124,8 @@ pub(super) fn decide(
             return Ok(Decision::refused(Refusal::OperationMismatch));
         }
         let body = record.body.clone();
-        let replayed = Controlled { resource: row, body, replayed: true, verb: control.verb };
+        let in_flight = in_flight(snapshot, &control.resource);
+        let replayed = Controlled { resource: row, body, replayed: true, verb: control.verb, in_flight };
         return Ok(Decision::unchanged(Outcome::Controlled(Box::new(replayed))));
     }
     let mut changes = Vec::new();
@@ -166,8 +167,14 @@ pub(super) fn decide(
         body,
         replayed: false,
         verb: control.verb,
+        in_flight: in_flight(snapshot, &control.resource),
     }));
     Ok(Decision { outcome, changes })
+}
+
+/// Effects that are under way: they were admitted before the call, and what becomes of them is not known yet.
+fn in_flight(snapshot: &Snapshot, resource: &ResourceName) -> Vec<OperationId> {
+    snapshot.intents_of(resource).map(|intent| intent.record.operation_id.clone()).collect()
 }
 
 /// What a call is judged by.
@@ -187,6 +194,9 @@ fn refusal(
     changes: &mut Vec<Change>,
 ) -> Result<Option<Refusal>, Inconsistent> {
     match (control.verb, &control.claim) {
+        (ControlVerb::Revoke | ControlVerb::Cancel, _) if case.row.quarantined.is_some() => {
+            Ok(table::quarantined(case.row))
+        }
         (ControlVerb::Reopen, claim) => Ok(against_a_reopen(case, claim.as_ref())),
         (ControlVerb::Revoke | ControlVerb::Cancel, Some(claim)) => {
             against_an_owner(case, control.verb, claim, changes)
@@ -278,6 +288,8 @@ fn revoke(row: &mut ResourceRow, claim: Option<&Claim>) {
 
 /// The resource lives again. Under an external issuer the fresh position becomes the floor.
 fn reopen(row: &mut ResourceRow, control: &Control) {
+    // Somebody has looked into it, and takes the store as it was found.
+    row.quarantined = None;
     if row.life != Life::Cancelled {
         return;
     }
@@ -304,7 +316,7 @@ fn end(
         ControlVerb::Reopen => return Ok(Some(lease.clone())),
     };
     match lease.state_at(now, row, &namespace.row) {
-        LeaseState::Held => {
+        LeaseState::PendingBarrier | LeaseState::Held => {
             let end = End { state: LeaseState::Superseded, cause: Some(cause), at: now };
             end_lease(lease, end, changes);
         }

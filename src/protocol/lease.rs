@@ -16,7 +16,7 @@ use crate::domain::time::{Millis, Timestamp};
 
 use super::outcome::LeaseView;
 use super::rows::{LeaseRow, NamespaceRow, ResourceRow};
-use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
+use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot, forward};
 
 pub(super) use acquire::acquire;
 use grant::{Request, grant, granted};
@@ -37,10 +37,12 @@ impl LeaseRow {
         match self.state {
             LeaseState::Released => LeaseState::Released,
             LeaseState::Superseded => LeaseState::Superseded,
-            LeaseState::Held | LeaseState::Expired if newer => LeaseState::Superseded,
+            LeaseState::PendingBarrier | LeaseState::Held | LeaseState::Expired if newer => {
+                LeaseState::Superseded
+            }
             LeaseState::Expired => LeaseState::Expired,
-            LeaseState::Held if now >= self.expires_at => LeaseState::Expired,
-            LeaseState::Held => LeaseState::Held,
+            LeaseState::PendingBarrier | LeaseState::Held if now >= self.expires_at => LeaseState::Expired,
+            live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
         }
     }
 
@@ -48,7 +50,7 @@ impl LeaseRow {
     #[must_use]
     pub fn remaining_at(&self, now: Timestamp, state: LeaseState) -> Millis {
         match state {
-            LeaseState::Held => now.until(self.expires_at),
+            LeaseState::PendingBarrier | LeaseState::Held => now.until(self.expires_at),
             LeaseState::Released | LeaseState::Expired | LeaseState::Superseded => Millis::default(),
         }
     }
@@ -62,7 +64,9 @@ impl LeaseRow {
         let revoked = resource.revoked_through.is_some_and(|mark| position.is_revoked_through(mark));
         let lock_delay = if revoked { Millis::default() } else { lock_delay };
         match (state, self.ended_at) {
-            (LeaseState::Held | LeaseState::Expired, _) => self.expires_at.plus(lock_delay),
+            (LeaseState::PendingBarrier | LeaseState::Held | LeaseState::Expired, _) => {
+                self.expires_at.plus(lock_delay)
+            }
             // It had expired, and a successor on another of its resources has called it superseded since: the delay of
             // this one goes on.
             (LeaseState::Released | LeaseState::Superseded, Some(at)) if at >= self.expires_at => {
@@ -134,6 +138,14 @@ impl Found<'_> {
         states.max_by_key(|state| *state == LeaseState::Superseded).unwrap_or(self.lease.state)
     }
 
+    /// Whether all of its resources have the barriers that it waits for.
+    fn has_barriers(&self) -> bool {
+        self.members.iter().all(|one| {
+            let position = self.lease.position_on(&one.row.resource).unwrap_or(self.lease.position);
+            forward::has_barrier(&one.namespace, &one.row, position)
+        })
+    }
+
     /// The lease, or another state of it, as its owner sees it.
     fn view(&self, lease: &LeaseRow, state: LeaseState, now: Timestamp) -> Result<LeaseView, Inconsistent> {
         let first = self.members.first().ok_or_else(|| Inconsistent::because("a lease has no resource"))?;
@@ -202,7 +214,9 @@ pub(super) struct End {
 /// Ends a lease that nobody has ended yet. A released one stays released, always.
 fn close(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
     match lease.state {
-        LeaseState::Held | LeaseState::Expired => end_lease(lease, end, changes),
+        LeaseState::PendingBarrier | LeaseState::Held | LeaseState::Expired => {
+            end_lease(lease, end, changes);
+        }
         LeaseState::Released | LeaseState::Superseded => {}
     }
 }
@@ -258,8 +272,18 @@ fn repeat(
         Err(refusal) => return Ok(Decision::refused(refusal)),
     };
     match found.state_at(now) {
-        LeaseState::Held => {
-            let view = found.view(earlier, LeaseState::Held, now)?;
+        LeaseState::PendingBarrier if found.has_barriers() => {
+            let held = forward::held(earlier, now);
+            let mut after = earlier.clone();
+            if let Change::LeaseChanged { before: _, after: held } = &held {
+                after = held.as_ref().clone();
+            }
+            let view = found.view(&after, LeaseState::Held, now)?;
+            let outcome = granted(context, &after, view, true)?;
+            Ok(Decision { outcome, changes: vec![held] })
+        }
+        live @ (LeaseState::PendingBarrier | LeaseState::Held) => {
+            let view = found.view(earlier, live, now)?;
             Ok(Decision::unchanged(granted(context, earlier, view, true)?))
         }
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {

@@ -8,6 +8,7 @@ pub mod advance;
 pub mod change;
 pub mod command;
 pub mod control;
+pub mod forward;
 pub mod incarnation;
 pub mod invariants;
 pub mod lease;
@@ -100,6 +101,10 @@ pub fn decide(
         Command::Advance(advance) => advance::decide(context, snapshot, advance, now),
         Command::Transfer(transfer) => lease::transfer(context, snapshot, transfer, now),
         Command::Control(control) => control::decide(context, snapshot, control, now),
+        Command::Settle(settle) => forward::settle(context, snapshot, settle, now),
+        Command::Resume(resume) => forward::resume(context, snapshot, resume, now),
+        Command::Resolve(resolve) => forward::resolve(context, snapshot, resolve, now),
+        Command::Barrier(barrier) => forward::barrier(context, snapshot, barrier, now),
         Command::Sweep(sweep) => Ok(lease::sweep(snapshot, sweep, now)),
         Command::Leave(leave) => Ok(lease::leave(snapshot, leave, now)),
     }

@@ -10,9 +10,13 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::{Millis, Timestamp};
+use crate::domain::upstream::{Base, Payload, Relayed, Stamp};
 
 use super::control::ControlVerb;
-use super::rows::{LeaseRow, Life, Mark, NamespaceRow, ResourceRow, SavedResponse};
+use super::rows::{
+    IntentRow, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse,
+};
+use super::snapshot::OperationKey;
 
 /// The answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +39,83 @@ pub enum Outcome {
     Controlled(Box<Controlled>),
     /// The gateway has tidied up; nobody is told.
     Tidied,
+    /// The write is admitted and announced; now it goes to its upstream.
+    Announced(Box<Attempt>),
+    /// What became of an undecided operation.
+    Settled(Box<Settled>),
+    /// A doubt was ended, or had been ended in the same way.
+    Resolved(Box<OperationRecord>),
+    /// What is to be done for a barrier, or that it stands.
+    Barrier(Box<BarrierStep>),
     /// A command other than a write was refused.
     Refused(Refusal),
+}
+
+/// The next step of an undecided operation. It is announced: whoever has it may take it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The announcement.
+    pub intent: IntentRow,
+    /// The body, where the caller brought it; else it is read from the database.
+    pub payload: Option<Payload>,
+    /// What to do.
+    pub act: Act,
+    /// Whether the doubt may be ended by asking the upstream before anything is sent again.
+    pub ask_first: bool,
+}
+
+/// What an attempt does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Send it, with this stamp where the store has cells.
+    Send(Option<Stamp>),
+    /// Read the cell.
+    ReadCell,
+}
+
+/// What became of an undecided operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It is decided, and this is its answer.
+    Done(Written),
+    /// It had and will have no effect, and its id is free again.
+    Withdrawn(IntentRow, Withdrawal, Standing),
+    /// Take this step now.
+    Again(Attempt),
+    /// Take the next step at this time.
+    Later(Timestamp),
+    /// Nothing more can be done without a person, or before this time.
+    Uncertain(Timestamp),
+    /// Somebody else has taken a step meanwhile.
+    Moved,
+}
+
+/// Why an operation was withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The upstream could not be reached.
+    Unreachable,
+    /// The upstream would not serve the gateway now; its answer, which is not bound to the operation.
+    Relayed(Relayed),
+    /// The rules refuse it, judged once more against what the store turned out to hold.
+    Refused(Refusal),
+}
+
+/// Where a barrier stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BarrierStep {
+    /// It stands: nothing older can become authoritative.
+    Stands(ResourceRow),
+    /// Read the cell.
+    ReadCell,
+    /// Rewrite the cell on this base, with this stamp.
+    Rewrite(Base, Stamp),
+    /// Advance the upstream to this position.
+    Advance(crate::domain::counter::Incarnation, Position),
+    /// These operations have to be decided first.
+    Undecided(Vec<OperationKey>),
+    /// It cannot be reached while nobody has looked into this.
+    Quarantined(String),
 }
 
 /// A granted lease with its secrets, for its owner only.
@@ -92,6 +171,8 @@ pub struct Controlled {
     pub replayed: bool,
     /// What was done.
     pub verb: ControlVerb,
+    /// Effects that were under way and may still become authoritative.
+    pub in_flight: Vec<OperationId>,
 }
 
 /// What the answer of a control call shows.
@@ -236,6 +317,11 @@ pub enum Refusal {
     OperationInProgress,
     /// Row 4.
     OutcomeUncertain,
+    /// Row 5.
+    Quarantined {
+        /// What was found that contradicts the record.
+        found: String,
+    },
     /// Row 6.
     IncarnationGone {
         /// The one that is current.
@@ -297,8 +383,24 @@ pub enum Refusal {
         /// The target's validator; none when there is no content.
         current: Option<EntityTag>,
     },
+    /// Row 18.
+    LaneBusy {
+        /// The operation that is in the lane.
+        operation: OperationId,
+    },
     /// A removal of what never existed.
     NothingToDelete,
+    /// Row 2, of an operation that a person said was not applied.
+    NotApplied,
+    /// A verdict on what has another one.
+    AlreadyResolved {
+        /// Where the operation stands.
+        state: crate::domain::operation::OperationState,
+    },
+    /// A verdict on an operation that is still under way.
+    NotUncertain,
+    /// No such operation.
+    NoSuchOperation,
     /// No such namespace here.
     UnknownNamespace(Namespace),
     /// The configuration is not the recorded one.
@@ -343,6 +445,9 @@ impl Refusal {
             Self::OperationMismatch => Some(1),
             Self::OperationInProgress => Some(3),
             Self::OutcomeUncertain => Some(4),
+            Self::Quarantined { .. } => Some(5),
+            Self::NotApplied => Some(2),
+            Self::LaneBusy { .. } => Some(18),
             Self::IncarnationGone { .. } => Some(6),
             Self::Deleted { .. } | Self::Cancelled => Some(7),
             Self::SealMissing | Self::SealWrong => Some(8),
@@ -356,6 +461,9 @@ impl Refusal {
             Self::PreconditionRequired => Some(16),
             Self::PreconditionFailed { .. } => Some(17),
             Self::NothingToDelete
+            | Self::AlreadyResolved { .. }
+            | Self::NotUncertain
+            | Self::NoSuchOperation
             | Self::UnknownNamespace(_)
             | Self::DefinitionDiffers { .. }
             | Self::LeaseBlocked(_)
@@ -389,7 +497,11 @@ impl Outcome {
             | Self::Explained(_)
             | Self::Advanced(_)
             | Self::Controlled(_)
-            | Self::Tidied => None,
+            | Self::Tidied
+            | Self::Announced(_)
+            | Self::Settled(_)
+            | Self::Resolved(_)
+            | Self::Barrier(_) => None,
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::domain::lease::{AcquisitionHash, AcquisitionTag, EndCause, Holder, Le
 use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
-use crate::domain::precondition::EntityTag;
+use crate::domain::precondition::{EntityTag, Preconditions};
 use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
 use crate::domain::seal::KeyId;
 use crate::domain::time::Timestamp;
+use crate::domain::upstream::{Base, Field, Validator};
 use uuid::Uuid;
 
 use super::queue::Queue;
@@ -124,6 +125,12 @@ pub struct ResourceRow {
     pub queue: Queue,
     /// Why it does not live, where somebody said so.
     pub reason: Option<String>,
+    /// What was found that contradicts this row, while nobody has looked into it: nothing is admitted or sent then.
+    pub quarantined: Option<String>,
+    /// Of a `conditional` store: the validator of the cell's last recorded state; none before the cell was first read.
+    pub cell: Option<Validator>,
+    /// Of a store behind HTTP: up to which position nothing older can still become authoritative there.
+    pub barrier: Position,
     /// The operation of the last effect, for people.
     pub last_operation: Option<OperationId>,
     /// When the row last changed.
@@ -149,6 +156,9 @@ impl ResourceRow {
             lease: None,
             queue: Queue::default(),
             reason: None,
+            quarantined: None,
+            cell: None,
+            barrier: Position::ZERO,
             last_operation: None,
             changed_at: Timestamp::default(),
         }
@@ -205,6 +215,8 @@ pub enum Done {
     Replaced,
     /// The content was removed.
     Removed,
+    /// Nothing: an upstream refused it for good, and its refusal is bound to the operation id.
+    Nothing,
 }
 
 impl Done {
@@ -215,27 +227,44 @@ impl Done {
             Self::Created => "created",
             Self::Replaced => "replaced",
             Self::Removed => "removed",
+            Self::Nothing => "nothing",
         }
     }
 
     /// What a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Created, Self::Replaced, Self::Removed].into_iter().find(|done| done.word() == word)
+        let all = [Self::Created, Self::Replaced, Self::Removed, Self::Nothing];
+        all.into_iter().find(|done| done.word() == word)
     }
 }
 
-/// The answer of an applied operation, as it is given again on a replay.
+/// What an upstream answered beside the body, as it is given again on a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RelayedHead {
+    /// Its status.
+    pub status: u16,
+    /// Its allow-listed headers.
+    pub headers: Vec<Field>,
+    /// Its `ETag`, as it came.
+    pub etag: Option<String>,
+    /// Length and SHA-256 of a body that was too large to be kept.
+    pub omitted: Option<(u64, BodyDigest)>,
+}
+
+/// The terminal answer of an operation, as it is given again on a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SavedResponse {
     /// What was done; the door derives the status from it.
     pub done: Done,
-    /// The commit that the operation made.
-    pub commit: CommitNo,
+    /// The commit that the operation made; none when it had no effect, or when a newer effect was known before it.
+    pub commit: Option<CommitNo>,
     /// The target's validator after it; none after a removal.
     pub etag: Option<EntityTag>,
-    /// The receipt, byte for byte.
+    /// The receipt, or the body that an upstream answered, byte for byte.
     pub body: Bytes,
+    /// What an upstream answered beside the body; none when the gateway composed the answer.
+    pub relayed: Option<RelayedHead>,
 }
 
 /// The durable record of one operation.
@@ -269,6 +298,70 @@ pub struct OperationRecord {
     pub created_at: Timestamp,
     /// When it became terminal.
     pub decided_at: Option<Timestamp>,
+    /// Who ended a doubt, and how.
+    pub resolution: Option<Resolution>,
+}
+
+/// How a doubt was ended that the gateway could not end by looking.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Resolution {
+    /// Whether it was assumed after a configured time, and not said by a person.
+    pub assumed: bool,
+    /// What the person saw.
+    pub evidence: String,
+    /// Why the person decided so.
+    pub reason: String,
+}
+
+/// An announced operation whose outcome is not known yet, with all that is needed to send it again. It is committed
+/// before the first byte leaves; while it exists, the operation is undecided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IntentRow {
+    /// The record that it becomes: in state `intent` or `uncertain`, without an answer.
+    pub record: OperationRecord,
+    /// The incarnation that the caller named.
+    pub named: Option<Incarnation>,
+    /// The preconditions that the caller declared.
+    pub preconditions: Preconditions,
+    /// What is forwarded beside the body.
+    pub request: ForwardedHead,
+    /// What the last conditional send rests on.
+    pub base: Base,
+    /// Whether an attempt was made that may have acted, or may still act.
+    pub doubt: bool,
+    /// From when on anybody may take the next step.
+    pub due_at: Timestamp,
+    /// Drawn by the delivery that announced it, which knows its own announcement again by it.
+    pub claim: u64,
+}
+
+/// What is forwarded beside the body.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ForwardedHead {
+    /// The query as it came, without its question mark.
+    pub query: Option<String>,
+    /// Allow-listed headers.
+    pub headers: Vec<Field>,
+    /// The content type, where one was sent.
+    pub content_type: Option<ContentType>,
+    /// Length of the body in bytes.
+    pub length: u64,
+    /// SHA-256 of the body.
+    pub digest: BodyDigest,
+}
+
+impl IntentRow {
+    /// Where its record stands.
+    #[must_use]
+    pub fn key(&self) -> (ResourceName, Incarnation, OperationId) {
+        (self.record.resource.clone(), self.record.incarnation, self.record.operation_id.clone())
+    }
+
+    /// Whether it removes the whole resource.
+    #[must_use]
+    pub const fn removes_resource(&self) -> bool {
+        matches!(self.record.method, Method::Delete) && self.record.target.is_none()
+    }
 }
 
 /// Scope of an acquire's request id: SHA-256 over principal, resources and request id.
@@ -371,6 +464,10 @@ pub enum AuditVerb {
     Cancelled,
     /// A cancellation was ended.
     Reopened,
+    /// A doubt was ended by a person, or by a configured assumption.
+    Resolved,
+    /// Something was found that contradicts the record.
+    Quarantined,
 }
 
 impl AuditVerb {
@@ -384,6 +481,8 @@ impl AuditVerb {
             Self::Revoked => "revoked",
             Self::Cancelled => "cancelled",
             Self::Reopened => "reopened",
+            Self::Resolved => "resolved",
+            Self::Quarantined => "quarantined",
         }
     }
 }

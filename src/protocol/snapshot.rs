@@ -12,7 +12,9 @@ use crate::domain::resource::{Address, Namespace, ResourceName};
 
 use super::change::Change;
 use super::control::{ControlRecord, ControlVerb};
-use super::rows::{EraRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow};
+use super::rows::{
+    EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow,
+};
 
 /// Key of an operation record.
 pub type OperationKey = (ResourceName, Incarnation, OperationId);
@@ -28,6 +30,7 @@ pub struct Snapshot {
     eras: BTreeMap<ResourceName, BTreeMap<Position, Incarnation>>,
     targets: BTreeMap<Address, TargetRow>,
     operations: BTreeMap<OperationKey, OperationRecord>,
+    intents: BTreeMap<ResourceName, BTreeMap<(Incarnation, OperationId), IntentRow>>,
     leases: BTreeMap<[u8; 32], LeaseRow>,
     requests: BTreeMap<RequestKey, AcquisitionHash>,
     controls: BTreeMap<ControlKey, ControlRecord>,
@@ -62,6 +65,22 @@ impl Snapshot {
     #[must_use]
     pub fn operation(&self, key: &OperationKey) -> Option<&OperationRecord> {
         self.operations.get(key)
+    }
+
+    /// The undecided operations of a resource, in the order of incarnation and id.
+    pub fn intents_of(&self, name: &ResourceName) -> impl Iterator<Item = &IntentRow> + use<'_> {
+        self.intents.get(name).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// An undecided operation.
+    #[must_use]
+    pub fn intent(&self, (resource, incarnation, id): &OperationKey) -> Option<&IntentRow> {
+        self.intents.get(resource)?.get(&(*incarnation, id.clone()))
+    }
+
+    /// All undecided operations, in order.
+    pub fn intents(&self) -> impl Iterator<Item = &IntentRow> {
+        self.intents.values().flat_map(BTreeMap::values)
     }
 
     /// The lease's row.
@@ -142,6 +161,23 @@ impl Snapshot {
         self.operations.insert((row.resource.clone(), row.incarnation, row.operation_id.clone()), row);
     }
 
+    /// Brings an undecided operation in.
+    pub fn insert_intent(&mut self, row: IntentRow) {
+        let (resource, incarnation, id) = row.key();
+        self.intents.entry(resource).or_default().insert((incarnation, id), row);
+    }
+
+    /// Takes an undecided operation out.
+    pub fn remove_intent(&mut self, row: &IntentRow) {
+        let (resource, incarnation, id) = row.key();
+        if let Some(of_this) = self.intents.get_mut(&resource) {
+            of_this.remove(&(incarnation, id));
+            if of_this.is_empty() {
+                self.intents.remove(&resource);
+            }
+        }
+    }
+
     /// Brings a lease in.
     pub fn insert_lease(&mut self, row: LeaseRow) {
         self.requests.insert(row.request_key, row.acquisition);
@@ -175,6 +211,9 @@ impl Snapshot {
                 self.targets.retain(|address, _| address.resource != *resource);
             }
             Change::OperationRecorded(record) => self.insert_operation(record.as_ref().clone()),
+            Change::IntentAnnounced { row, payload: _ } => self.insert_intent(row.as_ref().clone()),
+            Change::IntentChanged { before: _, after } => self.insert_intent(after.as_ref().clone()),
+            Change::IntentClosed(row) => self.remove_intent(row),
             Change::LeaseGranted(row) => self.insert_lease(row.as_ref().clone()),
             Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
             Change::LeaseForgotten(row) => self.remove_lease(row),

@@ -7,8 +7,9 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::upstream::CellSeen;
 
-use super::command::Command;
+use super::command::{BarrierFinding, Command, Finding, Settle};
 use super::rows::RequestKey;
 use super::snapshot::ControlKey;
 
@@ -77,6 +78,26 @@ impl Wanted {
                 }
             }
             Command::Sweep(sweep) => self.add_lease(sweep.lease.bucket, sweep.lease.acquisition),
+            Command::Settle(settle) => self.add_settle(settle),
+            Command::Resume(resume) => self.add_resource(&resume.key.0),
+            Command::Resolve(resolve) => {
+                self.add_resource(&resolve.resource);
+                self.operations.insert(OperationWanted {
+                    resource: resolve.resource.clone(),
+                    operation_id: resolve.operation_id.clone(),
+                    position: Position::ZERO,
+                    incarnation: Some(resolve.incarnation),
+                });
+            }
+            Command::Barrier(barrier) => {
+                self.add_resource(&barrier.resource);
+                if let Some(lease) = barrier.lease {
+                    self.add_lease(lease.bucket, lease.acquisition);
+                }
+                if let BarrierFinding::Cell(seen) = &barrier.learnt {
+                    self.add_stamped(&barrier.resource, seen);
+                }
+            }
             Command::Leave(leave) => leave.resources.iter().for_each(|resource| self.add_resource(resource)),
             Command::Write(write) => {
                 for member in &write.members {
@@ -90,6 +111,29 @@ impl Wanted {
                     });
                 }
             }
+        }
+    }
+
+    /// The operation's resource and target, and the operation whose stamp was found in the cell.
+    fn add_settle(&mut self, settle: &Settle) {
+        let (resource, _, _) = &settle.key;
+        self.add_resource(resource);
+        if let Finding::Cell(seen) = &settle.finding {
+            self.add_stamped(resource, seen);
+        }
+    }
+
+    fn add_stamped(&mut self, resource: &ResourceName, seen: &CellSeen) {
+        self.targets.insert(Address { resource: resource.clone(), target: None });
+        if let CellSeen::Stamped(_, stamp) = seen
+            && let Some(operation_id) = &stamp.operation_id
+        {
+            self.operations.insert(OperationWanted {
+                resource: resource.clone(),
+                operation_id: operation_id.clone(),
+                position: stamp.position,
+                incarnation: Some(stamp.incarnation),
+            });
         }
     }
 

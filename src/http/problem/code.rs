@@ -88,6 +88,10 @@ codes! {
     /// Row 3 of the decision table.
     OperationInProgress: "operation_in_progress", CONFLICT, Unknown, true,
         "The operation is being carried out";
+    /// Row 18 of the decision table.
+    LaneBusy: "lane_busy", CONFLICT, None, true, "Another effect is under way";
+    /// A verdict on what has another one.
+    AlreadyResolved: "already_resolved", CONFLICT, None, false, "The operation has another outcome already";
     /// Row 15, gapless and too far.
     SequenceGap: "sequence_gap", CONFLICT, None, true, "The sequence is ahead of the next one";
     /// Row 7, cancelled.
@@ -123,6 +127,9 @@ codes! {
     /// Row 17 of the decision table.
     PreconditionFailed: "precondition_failed", PRECONDITION_FAILED, None, false,
         "The precondition does not hold";
+    /// Row 2, of an operation that a person said was not applied.
+    OperationNotApplied: "operation_not_applied", PRECONDITION_FAILED, None, false,
+        "The operation was resolved as not applied";
     /// Above the limit of the namespace or of the call.
     BodyTooLarge: "body_too_large", PAYLOAD_TOO_LARGE, None, false, "The body is too large";
     /// Not JSON where JSON is due, or an encoded body.
@@ -134,6 +141,9 @@ codes! {
     /// A request id with other parameters.
     RequestMismatch: "request_mismatch", UNPROCESSABLE_ENTITY, None, false,
         "The request id stands for another acquire";
+    /// A batch over stores that cannot take one.
+    BatchUnsupported: "batch_unsupported", UNPROCESSABLE_ENTITY, None, false,
+        "The store takes no batches";
     /// Positions come from outside here.
     IssuerExternal: "issuer_external", UNPROCESSABLE_ENTITY, None, false,
         "The namespace does not issue leases";
@@ -163,6 +173,11 @@ codes! {
     /// The configuration is not the recorded one.
     DefinitionDiffers: "definition_differs", SERVICE_UNAVAILABLE, None, true,
         "The namespace is configured differently than recorded";
+    /// Row 5 of the decision table.
+    Quarantined: "quarantined", SERVICE_UNAVAILABLE, None, true, "The resource is quarantined";
+    /// Not one byte reached the upstream, or it was a read.
+    UpstreamUnreachable: "upstream_unreachable", SERVICE_UNAVAILABLE, None, true,
+        "The upstream cannot be reached";
     /// Nothing reached the commit, or it was a read.
     DatabaseUnavailable: "database_unavailable", SERVICE_UNAVAILABLE, None, true,
         "The database cannot be used";

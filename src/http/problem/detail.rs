@@ -28,6 +28,12 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
                 "the outcome of operation {operation} is not known; ask for it at the address in Location"
             )
         }
+        Refusal::Quarantined { .. }
+        | Refusal::LaneBusy { .. }
+        | Refusal::NotApplied
+        | Refusal::AlreadyResolved { .. }
+        | Refusal::NotUncertain
+        | Refusal::NoSuchOperation => of_upstreams(refusal, &resource, operation),
         Refusal::IncarnationGone { current } => format!(
             "another incarnation was named and {current} is current: what you are working on was deleted and created \
              anew, or is not there yet; read the resource"
@@ -78,6 +84,34 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
             of(about)
         ),
     }
+}
+
+/// The same, of what only stores behind HTTP bring about.
+fn of_upstreams(refusal: &Refusal, resource: &str, operation: &str) -> String {
+    if let Refusal::Quarantined { found } = refusal {
+        return format!(
+            "{resource} is quarantined: {found}; an operator has to look into it, and ends it with POST /v1/reopen/{resource}"
+        );
+    }
+    if let Refusal::LaneBusy { operation } = refusal {
+        return format!(
+            "operation {operation} on {resource} is not decided yet, and the store can take one at a time; send the same \
+             request again in 1 s"
+        );
+    }
+    if let Refusal::AlreadyResolved { state } = refusal {
+        return format!("operation {operation} is {} already, and a verdict is never undone", state.word());
+    }
+    if matches!(refusal, Refusal::NotApplied) {
+        return format!(
+            "operation {operation} was resolved as not applied; if the work is still to be done, send it under a new \
+             operation id"
+        );
+    }
+    if matches!(refusal, Refusal::NotUncertain) {
+        return format!("operation {operation} is being carried out; only an uncertain one can be resolved");
+    }
+    format!("no operation {operation} is recorded for {resource}")
 }
 
 /// The same, of what only leases and control calls are told.
@@ -261,6 +295,8 @@ const fn ended(state: LeaseState) -> &'static str {
         LeaseState::Superseded => {
             "a newer position has taken over; stop, and do not write under the old token"
         }
-        LeaseState::Held => "the lease is held and was called ended; the log has more under this request_id",
+        LeaseState::Held | LeaseState::PendingBarrier => {
+            "the lease is held and was called ended; the log has more under this request_id"
+        }
     }
 }

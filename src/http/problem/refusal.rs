@@ -6,7 +6,7 @@ use crate::domain::operation::{Effect, OperationId};
 use crate::domain::resource::ResourceName;
 use crate::protocol::Refusal;
 use crate::protocol::outcome::{Blocked, Blocker, MemberVerdict, Standing, Verdict};
-use crate::protocol::rows::Mark;
+use crate::protocol::rows::{Done, Mark};
 
 use super::super::wire;
 use super::blockers::{blocked, hindered};
@@ -32,6 +32,12 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::OperationMismatch => Code::OperationMismatch,
         Refusal::OperationInProgress => Code::OperationInProgress,
         Refusal::OutcomeUncertain => Code::OutcomeUncertain,
+        Refusal::Quarantined { .. } => Code::Quarantined,
+        Refusal::LaneBusy { .. } => Code::LaneBusy,
+        Refusal::NotApplied => Code::OperationNotApplied,
+        Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
+        Refusal::NotUncertain => Code::OperationInProgress,
+        Refusal::NoSuchOperation => Code::NotFound,
         Refusal::IncarnationGone { .. } => Code::IncarnationGone,
         Refusal::Deleted { .. } => Code::Deleted,
         Refusal::Cancelled => Code::Cancelled,
@@ -59,7 +65,9 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::LeaseEnded { state: LeaseState::Expired, .. } => Code::LeaseExpired,
         Refusal::LeaseEnded { state: LeaseState::Superseded, .. } => Code::LeaseSuperseded,
         // A lease that is held has not ended; the rules never say so.
-        Refusal::LeaseEnded { state: LeaseState::Held, .. } => Code::InternalUnchanged,
+        Refusal::LeaseEnded { state: LeaseState::Held | LeaseState::PendingBarrier, .. } => {
+            Code::InternalUnchanged
+        }
         Refusal::TtlOutOfBounds(_) => Code::InvalidField,
         Refusal::TokenExhausted => Code::TokenExhausted,
         Refusal::IssuerExternal => Code::IssuerExternal,
@@ -69,9 +77,17 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
 /// What a verdict says of the store.
 pub(in super::super) const fn effect_of(verdict: &Verdict) -> Effect {
     match verdict {
-        Verdict::Replay(_) => Effect::Applied,
+        Verdict::Replay(written) => effect_of_done(written.response.done),
         Verdict::Admit { .. } => Effect::None,
         Verdict::Refuse(refusal) => code_of(refusal).effect(),
+    }
+}
+
+/// What the store holds of a decided operation.
+pub(in super::super) const fn effect_of_done(done: Done) -> Effect {
+    match done {
+        Done::Created | Done::Replaced | Done::Removed => Effect::Applied,
+        Done::Nothing => Effect::None,
     }
 }
 
@@ -149,7 +165,12 @@ fn link(problem: Problem, refusal: &Refusal, about: &About<'_>) -> Problem {
     let (Some(resource), Some(operation)) = (about.resource, about.operation) else { return problem };
     // The record may be of an earlier incarnation than the current one; without one the newest that has it is shown.
     let address = wire::operation_link(operation, resource, None);
-    if matches!(refusal, Refusal::OperationInProgress | Refusal::OutcomeUncertain) {
+    if let Refusal::LaneBusy { operation } = refusal {
+        problem.operation(wire::operation_link(operation, resource, None))
+    } else if matches!(
+        refusal,
+        Refusal::OperationInProgress | Refusal::OutcomeUncertain | Refusal::NotApplied
+    ) {
         problem.located(address)
     } else if matches!(refusal, Refusal::OperationMismatch) {
         problem.operation(address)

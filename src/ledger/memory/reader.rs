@@ -8,9 +8,11 @@ use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::{AcquisitionHash, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
-use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::snapshot::OperationKey;
 
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
@@ -87,7 +89,7 @@ impl Reader for MemoryReader {
 
     fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         let world = self.shared.world();
-        let over = |lease: &&LeaseRow| lease.state == LeaseState::Held && lease.expires_at <= now;
+        let over = |lease: &&LeaseRow| lease.state.is_live() && lease.expires_at <= now;
         let mut found: Vec<&LeaseRow> = world.rows.leases().filter(over).collect();
         found.sort_by_key(|lease| lease.expires_at);
         at_once(Ok(found.into_iter().take(page(limit)).map(LeaseRow::place).collect()))
@@ -131,7 +133,7 @@ impl Reader for MemoryReader {
         incarnation: Option<Incarnation>,
     ) -> Reading<'_, Option<OperationRecord>> {
         let world = self.shared.world();
-        let named = world.rows.operations().filter(|record| {
+        let named = records(&world.rows).filter(|record| {
             record.resource == resource
                 && record.operation_id == operation_id
                 && incarnation.is_none_or(|one| record.incarnation == one)
@@ -143,9 +145,7 @@ impl Reader for MemoryReader {
         let world = self.shared.world();
         let key =
             |record: &OperationRecord| (record.created_at, record.incarnation, record.operation_id.clone());
-        let mut found: Vec<OperationRecord> = world
-            .rows
-            .operations()
+        let mut found: Vec<OperationRecord> = records(&world.rows)
             .filter(|record| record.resource == filter.resource)
             .filter(|record| filter.state.is_none_or(|state| record.state == state))
             .filter(|record| {
@@ -158,6 +158,31 @@ impl Reader for MemoryReader {
         found.sort_by_key(|record| Reverse(key(record)));
         found.truncate(page(filter.limit));
         at_once(Ok(found))
+    }
+
+    fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
+        let mut found: Vec<IntentRow> = self.shared.world().rows.intents_of(&resource).cloned().collect();
+        found.sort_by_key(|intent| intent.record.created_at);
+        at_once(Ok(found))
+    }
+
+    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        let world = self.shared.world();
+        let mut found: Vec<&IntentRow> = world.rows.intents().filter(|intent| intent.due_at <= now).collect();
+        found.sort_by_key(|intent| intent.due_at);
+        at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
+    }
+
+    fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {
+        at_once(Ok(self.shared.world().payloads.get(&key).cloned()))
+    }
+
+    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        let world = self.shared.world();
+        let waits = |lease: &&LeaseRow| lease.state == LeaseState::PendingBarrier && lease.expires_at > now;
+        let mut found: Vec<&LeaseRow> = world.rows.leases().filter(waits).collect();
+        found.sort_by_key(|lease| lease.granted_at);
+        at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
     }
 
     fn lease(&self, _bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
@@ -182,4 +207,9 @@ impl Reader for MemoryReader {
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
         at_once(Ok(self.shared.world().ledger_seq))
     }
+}
+
+/// All records, decided or not.
+fn records(rows: &Snapshot) -> impl Iterator<Item = &OperationRecord> {
+    rows.operations().chain(rows.intents().map(|intent| &intent.record))
 }

@@ -274,6 +274,25 @@ impl Reader for PostgresReader {
         }))
     }
 
+    fn intents(&self, _resource: ResourceName) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn due(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn payload(
+        &self,
+        _key: crate::protocol::snapshot::OperationKey,
+    ) -> Reading<'_, Option<crate::domain::upstream::Payload>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn pending(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::LeaseRow>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {

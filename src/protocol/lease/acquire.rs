@@ -38,6 +38,9 @@ pub(in super::super) fn acquire(
     if let Some(earlier) = snapshot.requested(&request_key) {
         return repeat(context, snapshot, earlier, (acquire.holder.as_ref(), acquire.ttl_ms), now);
     }
+    if let Some(found) = members.iter().find_map(|member| member.row.quarantined.clone()) {
+        return Ok(Decision::refused(Refusal::Quarantined { found }));
+    }
     if members.iter().any(|member| member.row.life == Life::Cancelled) {
         return Ok(Decision::refused(Refusal::Cancelled));
     }
@@ -80,7 +83,7 @@ fn blocker(
         (Some(old), Some(state)) => old.free_from(state, row, rules.lock_delay),
         (Some(_) | None, _) => Timestamp::default(),
     };
-    if let (Some(old), Some(LeaseState::Held)) = (old, state) {
+    if let (Some(old), Some(true)) = (old, state.map(LeaseState::is_live)) {
         let position = old.position_on(&row.resource).unwrap_or(old.position);
         return blocked(Blocked::Held { position }, free_from);
     }

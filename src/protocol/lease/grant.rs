@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::super::change::resource_changed;
 use super::super::outcome::{Grant, LeaseView, SealedToken};
 use super::super::rows::{AuditRow, AuditVerb, LeaseMember, LeaseRow, RequestKey};
-use super::super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
+use super::super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot, forward};
 use super::{End, Member, close, newest_lease};
 use crate::domain::lease::{AcquisitionId, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::position::Position;
@@ -41,7 +41,14 @@ pub(super) fn grant(
         };
         positions.push(position);
     }
-    let lease = new_lease(context, &members, &positions, request, now)?;
+    let mut members = members;
+    let mut state = LeaseState::Held;
+    for (member, position) in members.iter_mut().zip(&positions) {
+        if !forward::stands_at_once(snapshot, &member.namespace, &mut member.row, *position) {
+            state = LeaseState::PendingBarrier;
+        }
+    }
+    let lease = LeaseRow { state, ..new_lease(context, &members, &positions, request, now)? };
     let (mut changes, mut view) = (Vec::new(), None);
     for (member, position) in members.into_iter().zip(positions) {
         let Member { known, row, namespace } = member;
@@ -141,7 +148,9 @@ pub(super) fn granted(
     let acquisition_id =
         acquisition_id(context, lease.key_id, &lease.resource, lease.position, &lease.nonce)?;
     let mut fencing_tokens = Vec::with_capacity(lease.others.len().saturating_add(1));
-    for (resource, position) in lease.members() {
+    // Who waits for a barrier does not own yet, and gets no token.
+    let owned = lease.members().filter(|_| view.state != LeaseState::PendingBarrier);
+    for (resource, position) in owned {
         let token = context
             .keyring
             .seal(context.database, resource, position, &lease.acquisition)

@@ -17,7 +17,7 @@ pub const KEPT_AFTER_END: Millis = Millis::new(30 * 86_400_000);
 pub(in super::super) fn sweep(snapshot: &Snapshot, sweep: &Sweep, now: Timestamp) -> Decision {
     let mut changes = Vec::new();
     if let Some(lease) = snapshot.lease(&sweep.lease.acquisition) {
-        if lease.state == LeaseState::Held && now >= lease.expires_at {
+        if lease.state.is_live() && now >= lease.expires_at {
             write_down(lease, LeaseState::Expired, now, &mut changes);
         } else if is_forgettable(snapshot, lease, now) {
             changes.push(Change::LeaseForgotten(Box::new(lease.clone())));
@@ -33,7 +33,7 @@ fn is_forgettable(snapshot: &Snapshot, lease: &LeaseRow, now: Timestamp) -> bool
         row.is_none_or(|row| row.lease.is_some_and(|place| place.acquisition == lease.acquisition))
     };
     let over = lease.ended_at.is_some_and(|at| at.plus(KEPT_AFTER_END) <= now);
-    lease.state != LeaseState::Held && over && !lease.members().any(newest)
+    !lease.state.is_live() && over && !lease.members().any(newest)
 }
 
 /// Gives up the places of a waiter that has gone, so that nobody waits for it.

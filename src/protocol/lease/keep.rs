@@ -22,16 +22,16 @@ pub(in super::super) fn renew(
         Ok(asked) => asked,
         Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
     };
-    match found.state_at(now) {
-        LeaseState::Held => {}
+    let live = match found.state_at(now) {
+        live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }
-    }
+    };
     let mut after = found.lease.clone();
     after.ttl = asked.unwrap_or(found.lease.ttl);
     after.expires_at = held_at_most_until(&found, now.plus(after.ttl.millis()));
-    let view = found.view(&after, LeaseState::Held, now)?;
+    let view = found.view(&after, live, now)?;
     let changes = if after == *found.lease { Vec::new() } else { vec![changed(found.lease, after)] };
     Ok(Decision { outcome: Outcome::Renewed(Box::new(view)), changes })
 }
@@ -58,7 +58,7 @@ pub(in super::super) fn release(
         Err(refusal) => return Ok(Decision::refused(refusal)),
     };
     let state = match found.state_at(now) {
-        LeaseState::Held => LeaseState::Released,
+        LeaseState::PendingBarrier | LeaseState::Held => LeaseState::Released,
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => state,
     };
     let mut after = found.lease.clone();

@@ -27,7 +27,7 @@ pub(in super::super) fn transfer(
         Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
     };
     match found.state_at(now) {
-        LeaseState::Held => {}
+        LeaseState::PendingBarrier | LeaseState::Held => {}
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }

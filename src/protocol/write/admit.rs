@@ -102,7 +102,7 @@ fn end_life(
         && lease.position_on(&row.resource) == Some(position)
     {
         let ended = match lease.state_at(now, row, &namespace.row) {
-            LeaseState::Held => LeaseState::Released,
+            LeaseState::PendingBarrier | LeaseState::Held => LeaseState::Released,
             ended @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => ended,
         };
         write_down(lease, ended, now, changes);
@@ -113,8 +113,10 @@ fn end_life(
 fn done(snapshot: &Snapshot, member: &Member) -> Done {
     match member.method {
         Method::Delete => Done::Removed,
-        Method::Put | Method::Post if snapshot.target(&member.address).is_some() => Done::Replaced,
-        Method::Put | Method::Post => Done::Created,
+        Method::Put | Method::Post | Method::Patch if snapshot.target(&member.address).is_some() => {
+            Done::Replaced
+        }
+        Method::Put | Method::Post | Method::Patch => Done::Created,
     }
 }
 
@@ -154,7 +156,7 @@ fn record(
     let commit: CommitNo = row.commit_no;
     let etag = match done {
         Done::Created | Done::Replaced => Some(tag(row)),
-        Done::Removed => None,
+        Done::Removed | Done::Nothing => None,
     };
     let receipt = Receipt {
         address: member.address.clone(),
@@ -178,9 +180,16 @@ fn record(
         acquisition: acquisition_of(&member.claim),
         state: OperationState::Applied,
         attempt: 1,
-        response: Some(SavedResponse { done, commit, etag, body: Bytes::from((context.render)(&receipt)) }),
+        response: Some(SavedResponse {
+            done,
+            commit: Some(commit),
+            etag,
+            body: Bytes::from((context.render)(&receipt)),
+            relayed: None,
+        }),
         created_at: now,
         decided_at: Some(now),
+        resolution: None,
     }
 }
 

@@ -7,13 +7,14 @@ mod admit;
 pub(super) mod table;
 
 use crate::domain::operation::OperationId;
+use crate::domain::precondition::EntityTag;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 
-use super::command::{Member, Write};
+use super::command::{Forward, Member, Write};
 use super::outcome::{MemberVerdict, Standing, Verdict, Written};
 use super::rows::{OperationRecord, ResourceRow};
-use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Snapshot};
+use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot, forward};
 
 /// What the table is evaluated over for one member.
 pub(super) struct Case<'a> {
@@ -22,6 +23,8 @@ pub(super) struct Case<'a> {
     /// The row as it is, or as the first change would find it.
     pub(super) row: &'a ResourceRow,
     pub(super) member: &'a Member,
+    /// The target's validator; none where there is no content, as far as the gateway knows.
+    pub(super) tag: Option<EntityTag>,
     pub(super) now: Timestamp,
 }
 
@@ -38,6 +41,11 @@ pub(super) fn decide(
     }
     if write.dry_run {
         return Ok(Decision::unchanged(Outcome::Explained(verdicts)));
+    }
+    if let [member] = write.members.as_slice()
+        && let Some(forward) = &member.forward
+    {
+        return forwarded(context, snapshot, (member, forward), verdicts, changes, now);
     }
     if verdicts.iter().any(|member| matches!(member.verdict, Verdict::Refuse(_))) {
         // Only an expiry that was seen on the way is written down; it is not fencing state.
@@ -62,6 +70,33 @@ pub(super) fn decide(
     Ok(Decision { outcome: Outcome::Written(written), changes })
 }
 
+/// A write to a store behind HTTP: it is one member, and what the table admits is announced.
+fn forwarded(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    (member, forward): (&Member, &Forward),
+    mut verdicts: Vec<MemberVerdict>,
+    changes: Vec<Change>,
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    let verdict = verdicts.pop().map(|judged| (judged.verdict.clone(), judged));
+    match verdict {
+        Some((Verdict::Admit { .. }, _)) => forward::announce(context, snapshot, member, forward, now),
+        Some((Verdict::Replay(replay), _)) => Ok(Decision::unchanged(Outcome::Written(vec![*replay]))),
+        Some((Verdict::Refuse(Refusal::OperationInProgress), judged)) => {
+            let own = forward::announced_before(context, snapshot, member, now)?;
+            Ok(Decision::unchanged(match own {
+                Some(attempt) => Outcome::Announced(Box::new(attempt)),
+                None => Outcome::NotWritten(vec![judged]),
+            }))
+        }
+        Some((Verdict::Refuse(_), judged)) => {
+            Ok(Decision { outcome: Outcome::NotWritten(vec![judged]), changes })
+        }
+        None => Err(Inconsistent::because("a write of no member")),
+    }
+}
+
 fn judge(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -74,7 +109,8 @@ fn judge(
         Err(refusal) => (Standing::nowhere(), Verdict::Refuse(refusal)),
         Ok(namespace) => {
             let row = row_of(snapshot, resource, &namespace);
-            let case = Case { snapshot, namespace: &namespace, row: &row, member, now };
+            let tag = snapshot.target(&member.address).map(|target| target.tag);
+            let case = Case { snapshot, namespace: &namespace, row: &row, member, tag, now };
             (case.standing(), table::judge(&case, changes)?)
         }
     };

@@ -1,9 +1,9 @@
 //! The decision table: the first matching row wins. Each step below is named for its rows.
 
-use crate::domain::counter::Sequence;
+use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionTag, LeaseState};
 use crate::domain::operation::{Method, OperationState};
-use crate::domain::policy::{Contract, Issuer, Policy};
+use crate::domain::policy::{Contract, Issuer, Policy, Store};
 use crate::domain::position::Position;
 use crate::domain::seal::SealVerdict;
 
@@ -30,16 +30,32 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
             .or_else(|| policy(case))
             .or_else(|| precondition(case))
             .or_else(|| nothing_to_delete(case))
+            .or_else(|| super::super::forward::conflict(case))
     };
     Ok(match refusal {
         Some(refusal) => Verdict::Refuse(refusal),
-        None => Verdict::Admit { replaces: case.snapshot.target(&case.member.address).is_some() },
+        None => Verdict::Admit { replaces: case.tag.is_some() },
     })
 }
 
-/// Rows 6 to 12.
+/// Rows 6 to 17 for a write that was admitted once and has had no effect; who may present its position was asked then.
+/// Only a seen expiry is ever added to `changes`.
+pub(in super::super) fn judged_again(
+    case: &Case<'_>,
+    changes: &mut Vec<Change>,
+) -> Result<Option<Refusal>, Inconsistent> {
+    if let Some(refusal) = life(case).or_else(|| fence(case)) {
+        return Ok(Some(refusal));
+    }
+    let claim = &case.member.claim;
+    let bound = lease_bound(case.snapshot, case.namespace, case.row, claim, case.now, changes)?;
+    Ok(expired_if_pruned(case, bound).or_else(|| policy(case)).or_else(|| precondition(case)))
+}
+
+/// Rows 5 to 12.
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
-    life(case)
+    quarantined(case.row)
+        .or_else(|| life(case))
         .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
         .or_else(|| fence(case))
 }
@@ -52,6 +68,9 @@ fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
         case.snapshot.era_at(resource, position)
     });
     let Some(incarnation) = incarnation else { return Ok(None) };
+    if let Some(verdict) = undecided(case, incarnation) {
+        return Ok(Some(verdict));
+    }
     let key = (resource.clone(), incarnation, member.operation_id.clone());
     let Some(record) = case.snapshot.operation(&key) else { return Ok(None) };
     if record.fingerprint != member.fingerprint {
@@ -60,11 +79,36 @@ fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
     Ok(Some(match record.state {
         OperationState::Intent => Verdict::Refuse(Refusal::OperationInProgress),
         OperationState::Uncertain => Verdict::Refuse(Refusal::OutcomeUncertain),
-        OperationState::Applied
-        | OperationState::Refused
-        | OperationState::ResolvedApplied
-        | OperationState::ResolvedNotApplied => Verdict::Replay(Box::new(case.replay(record)?)),
+        OperationState::ResolvedNotApplied => Verdict::Refuse(Refusal::NotApplied),
+        OperationState::Applied | OperationState::Refused | OperationState::ResolvedApplied => {
+            Verdict::Replay(Box::new(case.replay(record)?))
+        }
     }))
+}
+
+/// Rows 1, 3 and 4 for an announced operation. One that creates a deleted resource again is announced in the
+/// incarnation that it will begin.
+fn undecided(case: &Case<'_>, addressed: Incarnation) -> Option<Verdict> {
+    let member = case.member;
+    let begins = (case.row.life == Life::Deleted && member.incarnation.is_none())
+        .then(|| case.row.incarnation.next())
+        .flatten();
+    let intent = case.snapshot.intents_of(&member.address.resource).find(|intent| {
+        let own = intent.record.incarnation;
+        intent.record.operation_id == member.operation_id && (own == addressed || Some(own) == begins)
+    })?;
+    Some(Verdict::Refuse(if intent.record.fingerprint != member.fingerprint {
+        Refusal::OperationMismatch
+    } else if intent.record.state == OperationState::Uncertain {
+        Refusal::OutcomeUncertain
+    } else {
+        Refusal::OperationInProgress
+    }))
+}
+
+/// Row 5.
+pub(in super::super) fn quarantined(row: &ResourceRow) -> Option<Refusal> {
+    row.quarantined.clone().map(|found| Refusal::Quarantined { found })
 }
 
 /// Rows 6 and 7.
@@ -85,7 +129,7 @@ fn life(case: &Case<'_>) -> Option<Refusal> {
 /// only wants to update names one.
 pub(super) fn is_recreation(case: &Case<'_>) -> bool {
     let brings_content = match case.member.method {
-        Method::Put | Method::Post => true,
+        Method::Put | Method::Post | Method::Patch => true,
         Method::Delete => false,
     };
     let position = case.member.claim.position;
@@ -246,7 +290,7 @@ fn in_order(presented: Option<Sequence>, applied: Option<Sequence>, gapless: boo
 
 /// Row 17.
 fn precondition(case: &Case<'_>) -> Option<Refusal> {
-    let current = case.snapshot.target(&case.member.address).map(|target| target.tag);
+    let current = case.tag;
     let failed = !case.member.preconditions.hold(current);
     expired_if_pruned(case, failed.then_some(Refusal::PreconditionFailed { current }))
 }
@@ -261,16 +305,18 @@ fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusa
 
 /// A removal of what never existed changes nothing and is told so.
 fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
-    let exists = match case.member.method {
-        Method::Put | Method::Post => true,
-        Method::Delete if case.member.removes_resource() => case.row.published().is_some(),
-        Method::Delete => case.snapshot.target(&case.member.address).is_some(),
+    let exists = match (case.member.method, case.namespace.definition().store) {
+        (Method::Put | Method::Post | Method::Patch, _) => true,
+        // What is there, only the store knows.
+        (Method::Delete, Store::Http(_)) => true,
+        (Method::Delete, Store::Document) if case.member.removes_resource() => case.row.published().is_some(),
+        (Method::Delete, Store::Document) => case.tag.is_some(),
     };
     (!exists).then_some(Refusal::NothingToDelete)
 }
 
 /// The acquisition that a sealed token belongs to.
-pub(super) const fn acquisition_of(claim: &Claim) -> Option<AcquisitionTag> {
+pub(in super::super) const fn acquisition_of(claim: &Claim) -> Option<AcquisitionTag> {
     match claim.seal {
         SealVerdict::Valid(tag) => Some(tag),
         SealVerdict::Missing | SealVerdict::Wrong => None,

@@ -149,7 +149,7 @@ fn row_19_a_write_that_nothing_stands_against_is_admitted_once() {
         assert_eq!(after.applied.unwrap().sequence.is_some(), is_ordered(&definition));
         assert_eq!(Some(after.commit_no), before.commit_no.next());
         assert_eq!(Some(scene.world.target(&scene.draft.path).unwrap().tag), written.response.etag);
-        assert_eq!(written.response.commit, after.commit_no);
+        assert_eq!(written.response.commit, Some(after.commit_no));
         assert_eq!(word(&scene.world.write(&scene.draft)), Code::Replayed, "{definition}");
         assert_eq!(scene.row(), after, "a replay changes nothing");
     }

@@ -135,9 +135,10 @@ impl Scene {
         let commit = CommitNo::ONE;
         let response = SavedResponse {
             done: Done::Created,
-            commit,
+            commit: Some(commit),
             etag: Some(EntityTag { incarnation, commit }),
             body: Bytes::from_static(b"saved"),
+            relayed: None,
         };
         self.world.snapshot.insert_operation(OperationRecord {
             resource: name(RESOURCE),
@@ -154,6 +155,7 @@ impl Scene {
             response: Some(response),
             created_at: self.world.now,
             decided_at: None,
+            resolution: None,
         });
     }
 

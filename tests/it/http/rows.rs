@@ -66,7 +66,14 @@ pub(super) fn operation(name: &str, id: &str, method: Method, state: OperationSt
         operation_id: OperationId::parse(id).unwrap(),
         target: None,
         method,
-        fingerprint: Fingerprint::of(method, &address, content_type, &digest, &Preconditions::default()),
+        fingerprint: Fingerprint::of(
+            method,
+            &address,
+            None,
+            content_type,
+            &digest,
+            &Preconditions::default(),
+        ),
         position: at(5),
         sequence: None,
         acquisition: None,
@@ -75,6 +82,7 @@ pub(super) fn operation(name: &str, id: &str, method: Method, state: OperationSt
         response: None,
         created_at: Timestamp::from_ms(0),
         decided_at: None,
+        resolution: None,
     }
 }
 

@@ -9,6 +9,7 @@ use fencegate::domain::lease::AcquisitionHash;
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::resource::{Address, Bucket, ResourceName};
 use fencegate::domain::time::Timestamp;
+use fencegate::domain::upstream::Payload;
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
@@ -16,8 +17,8 @@ use fencegate::ledger::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
-use fencegate::protocol::rows::LeaseRef;
-use fencegate::protocol::rows::{NamespaceRow, OperationRecord};
+use fencegate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord};
+use fencegate::protocol::snapshot::OperationKey;
 
 /// What goes wrong from now on.
 #[derive(Debug, Default)]
@@ -132,6 +133,22 @@ impl Reader for ScriptedReader {
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         self.scripted(self.inner.ended(bucket, before, limit))
+    }
+
+    fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
+        self.scripted(self.inner.intents(resource))
+    }
+
+    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.scripted(self.inner.due(now, limit))
+    }
+
+    fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {
+        self.scripted(self.inner.payload(key))
+    }
+
+    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        self.scripted(self.inner.pending(now, limit))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {

@@ -2,6 +2,7 @@
 //!
 //! Times count only as what is left of them, and nothing that only people read counts at all.
 
+use fencegate::domain::counter::CommitNo;
 use fencegate::domain::lease::{EndCause, LeaseState};
 use fencegate::domain::position::Position;
 use fencegate::domain::time::{Millis, Timestamp};
@@ -93,7 +94,7 @@ impl Bytes {
         self.0.extend_from_slice(&record.fingerprint.as_bytes()[..8]);
         self.position(record.position);
         self.put(plain(record.sequence));
-        self.put(record.response.as_ref().map_or(0, |response| response.commit.get()));
+        self.put(record.response.as_ref().map_or(0, |response| response.commit.map_or(0, CommitNo::get)));
     }
 
     fn grants(&mut self, snapshot: &Snapshot, history: &History, now: Timestamp) {

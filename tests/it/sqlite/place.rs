@@ -203,11 +203,13 @@ impl Draft {
         let (digest, preconditions) = (BodyDigest::of(&self.body), Preconditions::default());
         let document = match self.method {
             Method::Delete => None,
-            Method::Put | Method::Post => Some(Document { content_type, body: self.body.clone() }),
+            Method::Put | Method::Post | Method::Patch => {
+                Some(Document { content_type, body: self.body.clone() })
+            }
         };
         let kind = document.as_ref().and_then(|document| document.content_type.as_ref());
         Member {
-            fingerprint: Fingerprint::of(self.method, &self.address, kind, &digest, &preconditions),
+            fingerprint: Fingerprint::of(self.method, &self.address, None, kind, &digest, &preconditions),
             address: self.address.clone(),
             method: self.method,
             claim: ledger.claim(&self.address.resource, &PresentedToken::parse(&self.token).unwrap()),
@@ -216,6 +218,7 @@ impl Draft {
             incarnation: self.incarnation.and_then(Incarnation::new),
             preconditions,
             document,
+            forward: None,
             digest,
         }
     }

@@ -49,6 +49,16 @@ pub(crate) enum Code {
     Controlled,
     ControlReplayed,
     Tidied,
+    Quarantined,
+    LaneBusy,
+    NotApplied,
+    AlreadyResolved,
+    NotUncertain,
+    NoSuchOperation,
+    Announced,
+    Settled,
+    Resolved,
+    Barrier,
 }
 
 /// The word of a refusal.
@@ -87,6 +97,12 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::WaitTimeout(_) => Code::WaitTimeout,
         Refusal::NothingToControl => Code::NothingToControl,
         Refusal::FreshTokenRequired => Code::FreshTokenRequired,
+        Refusal::Quarantined { .. } => Code::Quarantined,
+        Refusal::LaneBusy { .. } => Code::LaneBusy,
+        Refusal::NotApplied => Code::NotApplied,
+        Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
+        Refusal::NotUncertain => Code::NotUncertain,
+        Refusal::NoSuchOperation => Code::NoSuchOperation,
     }
 }
 
@@ -115,6 +131,10 @@ pub(crate) fn words(outcome: &Outcome) -> Vec<Code> {
         Outcome::Controlled(done) if done.replayed => vec![Code::ControlReplayed],
         Outcome::Controlled(_) => vec![Code::Controlled],
         Outcome::Tidied => vec![Code::Tidied],
+        Outcome::Announced(_) => vec![Code::Announced],
+        Outcome::Settled(_) => vec![Code::Settled],
+        Outcome::Resolved(_) => vec![Code::Resolved],
+        Outcome::Barrier(_) => vec![Code::Barrier],
         Outcome::Refused(refusal) => vec![refused(refusal)],
     }
 }

@@ -137,7 +137,7 @@ impl Draft {
             if_none_match: self.if_none_match.as_deref().map(|text| TagList::parse(text).unwrap()),
         };
         let content_type = document.as_ref().and_then(|document| document.content_type.as_ref());
-        let fingerprint = Fingerprint::of(self.method, &address, content_type, &digest, &preconditions);
+        let fingerprint = Fingerprint::of(self.method, &address, None, content_type, &digest, &preconditions);
         Member {
             claim: ledger.claim(&address.resource, &PresentedToken::parse(&self.token).unwrap()),
             address,
@@ -148,6 +148,7 @@ impl Draft {
             preconditions,
             fingerprint,
             document,
+            forward: None,
             digest,
         }
     }

@@ -99,7 +99,7 @@ impl Draft {
         let content_type = self.content_type.map(|text| ContentType::parse(text).unwrap());
         let digest = BodyDigest::of(self.body.as_bytes());
         let brings_content = match self.method {
-            Method::Put | Method::Post => true,
+            Method::Put | Method::Post | Method::Patch => true,
             Method::Delete => false,
         };
         Member {
@@ -111,12 +111,14 @@ impl Draft {
             fingerprint: Fingerprint::of(
                 self.method,
                 &address,
+                None,
                 content_type.as_ref(),
                 &digest,
                 &preconditions,
             ),
             document: brings_content
                 .then(|| Document { content_type, body: Bytes::from_static(self.body.as_bytes()) }),
+            forward: None,
             digest,
             preconditions,
             address,

@@ -330,6 +330,17 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             let key = (record.resource.clone(), record.incarnation, record.operation_id.clone());
             assert_eq!(snapshot.operation(&key), None, "an operation is recorded once");
         }
+        Change::IntentAnnounced { row, payload } => {
+            assert_eq!(snapshot.intent(&row.key()), None, "an operation is announced once");
+            assert_eq!((payload.length, payload.digest), (row.request.length, row.request.digest));
+        }
+        Change::IntentChanged { before, after } => {
+            assert_eq!(snapshot.intent(&before.key()), Some(before.as_ref()), "another intent stands");
+            assert_eq!(before.key(), after.key());
+        }
+        Change::IntentClosed(before) => {
+            assert_eq!(snapshot.intent(&before.key()), Some(before.as_ref()), "another intent stands");
+        }
         Change::ControlRecorded(record) => {
             let key = (record.resource.clone(), record.verb, record.key.clone());
             assert_eq!(snapshot.control(&key), None, "a control call is recorded once");

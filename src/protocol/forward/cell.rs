@@ -1,0 +1,183 @@
+//! What a cell shows, and what follows for the operations that were sent on an earlier state of it.
+//!
+//! A store that compares and sets takes at most one of the sends that rest on one validator, so the stamp in the cell
+//! tells which one it was, and all others on that validator can never have an effect any more. Nothing is sent on a
+//! validator before the operation that produced it is recorded as applied (I13).
+
+use crate::domain::seal::SealVerdict;
+use crate::domain::upstream::{Base, CellSeen, Stamp, StampKind, Validator};
+
+use super::super::Inconsistent;
+use super::super::command::{Claim, Member};
+use super::super::outcome::{Refusal, Settled, Withdrawal};
+use super::super::rows::IntentRow;
+use super::super::write::{Case, table};
+use super::effect::Evidence;
+use super::{Scene, incarnation_of};
+use crate::domain::resource::Address;
+
+/// What the gateway makes of a cell.
+pub(super) enum Read {
+    /// It is as recorded.
+    AsRecorded,
+    /// There is no cell, and none was recorded.
+    Absent,
+    /// It was not as recorded, and is recorded now: an effect or a barrier whose answer was lost, or content from
+    /// before the gateway.
+    Recorded,
+    /// It contradicts the record.
+    Contradicts(String),
+}
+
+impl Scene<'_> {
+    /// The cell was read for an operation whose fate depends on it.
+    pub(super) fn cell_seen(&mut self, intent: &IntentRow, seen: &CellSeen) -> Result<Settled, Inconsistent> {
+        if let CellSeen::Stamped(validator, stamp) = seen
+            && is_of(stamp, intent)
+        {
+            let validator = Some(validator.clone());
+            let evidence = Evidence { relayed: None, validator, resolution: None };
+            return Ok(Settled::Done(self.apply(intent, evidence)?));
+        }
+        if self.row.quarantined.is_some() {
+            return Ok(self.later(intent, intent.doubt));
+        }
+        match self.read(seen, Some(intent))? {
+            Read::Contradicts(found) => {
+                self.quarantine(found);
+                Ok(self.later(intent, intent.doubt))
+            }
+            Read::Absent if matches!(intent.base, Base::Unread | Base::Absent) => {
+                Ok(Settled::Again(self.send(intent, Base::Absent, intent.doubt)))
+            }
+            Read::AsRecorded | Read::Recorded | Read::Absent => self.on_the_recorded(intent),
+        }
+    }
+
+    /// Sends on the recorded state: again, where the last send rested on it; else it is dead, and the write is judged
+    /// anew against what took its place.
+    fn on_the_recorded(&mut self, intent: &IntentRow) -> Result<Settled, Inconsistent> {
+        let base = match &self.row.cell {
+            Some(validator) => Base::Recorded(validator.clone()),
+            None => Base::Absent,
+        };
+        if base == intent.base {
+            return Ok(Settled::Again(self.send(intent, base, intent.doubt)));
+        }
+        if let Some(refusal) = self.judged_again(intent)? {
+            return self.withdrawn(intent, Withdrawal::Refused(refusal));
+        }
+        // Whatever was sent before rested on a state that is gone for ever: there is no doubt left.
+        Ok(Settled::Again(self.send(intent, base, false)))
+    }
+
+    /// Holds the cell against the record, and records what can be explained.
+    pub(super) fn read(&mut self, seen: &CellSeen, reader: Option<&IntentRow>) -> Result<Read, Inconsistent> {
+        let recorded = self.row.cell.clone();
+        match (seen, recorded) {
+            (CellSeen::Absent, None) => Ok(Read::Absent),
+            (CellSeen::Absent, Some(_)) => {
+                Ok(Read::Contradicts("the cell has vanished from the store".to_owned()))
+            }
+            (CellSeen::Unstamped(found) | CellSeen::Stamped(found, _), Some(recorded))
+                if *found == recorded =>
+            {
+                Ok(Read::AsRecorded)
+            }
+            (CellSeen::Unstamped(found), None) if !self.was_created_by_us(reader) => {
+                self.row.cell = Some(found.clone());
+                Ok(Read::Recorded)
+            }
+            (CellSeen::Unstamped(found), _) => {
+                let what = format!(
+                    "the cell {found:?} has content without a stamp: somebody writes around the gateway"
+                );
+                Ok(Read::Contradicts(what))
+            }
+            (CellSeen::Stamped(found, stamp), _) => self.explain(found, stamp),
+            (CellSeen::Strange(what), _) => Ok(Read::Contradicts(format!("the cell cannot be read: {what}"))),
+        }
+    }
+
+    /// Whether the gateway has already sent something that creates the cell: then content without a stamp is not from
+    /// before its time.
+    fn was_created_by_us(&self, reader: Option<&IntentRow>) -> bool {
+        let creates = |intent: &IntentRow| intent.base == Base::Absent;
+        reader.is_some_and(creates) || self.undecided().any(creates)
+    }
+
+    /// A stamp that is not the reader's own: of an effect or a barrier whose answer was lost, or of something that this
+    /// database does not know.
+    fn explain(&mut self, found: &Validator, stamp: &Stamp) -> Result<Read, Inconsistent> {
+        let announced = !stamp.position.is_above(self.newest());
+        match stamp.kind {
+            StampKind::Barrier | StampKind::EmptyBarrier
+                if announced && stamp.commit == self.row.commit_no =>
+            {
+                self.row.cell = Some(found.clone());
+                self.row.barrier = self.row.barrier.or_higher(stamp.position);
+                Ok(Read::Recorded)
+            }
+            StampKind::Barrier | StampKind::EmptyBarrier => Ok(Read::Contradicts(format!(
+                "the cell has the stamp {stamp} of a barrier that is not recorded"
+            ))),
+            StampKind::Content | StampKind::Tombstone => {
+                let by = self.undecided().find(|intent| is_of(stamp, intent)).cloned();
+                let Some(by) = by else {
+                    let what = format!("the cell has the stamp {stamp} of an operation that is not recorded");
+                    return Ok(Read::Contradicts(what));
+                };
+                let validator = Some(found.clone());
+                self.apply(&by, Evidence { relayed: None, validator, resolution: None })?;
+                Ok(Read::Recorded)
+            }
+        }
+    }
+
+    /// Rows 6 to 17 for a write that was admitted once, against the row as it is now. Rows 8 to 11 asked who may present
+    /// the position, which has not changed.
+    fn judged_again(&mut self, intent: &IntentRow) -> Result<Option<Refusal>, Inconsistent> {
+        let member = member_of(intent);
+        let case = Case {
+            snapshot: self.snapshot,
+            namespace: &self.namespace,
+            row: &self.row,
+            member: &member,
+            tag: self.tag,
+            now: self.now,
+        };
+        if let Some(refusal) = table::judged_again(&case, &mut self.changes)? {
+            return Ok(Some(refusal));
+        }
+        let current = incarnation_of(&self.row, intent.record.method);
+        let gone = current != intent.record.incarnation;
+        Ok(gone.then_some(Refusal::IncarnationGone { current: self.row.incarnation }))
+    }
+}
+
+/// Whether a stamp was written by this operation.
+fn is_of(stamp: &Stamp, intent: &IntentRow) -> bool {
+    let record = &intent.record;
+    stamp.operation_id.as_ref() == Some(&record.operation_id)
+        && stamp.incarnation == record.incarnation
+        && stamp.position == record.position
+}
+
+/// The write as it was announced.
+fn member_of(intent: &IntentRow) -> Member {
+    let record = &intent.record;
+    let seal = record.acquisition.map_or(SealVerdict::Missing, SealVerdict::Valid);
+    Member {
+        address: Address { resource: record.resource.clone(), target: record.target.clone() },
+        method: record.method,
+        claim: Claim { position: record.position, bare: false, seal },
+        operation_id: record.operation_id.clone(),
+        sequence: record.sequence,
+        incarnation: intent.named,
+        preconditions: intent.preconditions.clone(),
+        fingerprint: record.fingerprint,
+        document: None,
+        forward: None,
+        digest: intent.request.digest,
+    }
+}

@@ -1,0 +1,251 @@
+//! What an attempt taught, and the next step.
+//!
+//! Definitely without effect are only an attempt of which not one byte was sent, and a complete answer whose status says
+//! so; all else may have acted. Once there was a doubt, an answer of a later attempt says nothing about the earlier one,
+//! unless it is about the request itself, which is the same in both.
+
+use crate::domain::operation::OperationState;
+use crate::domain::position::Position;
+use crate::domain::time::{Millis, Timestamp};
+use crate::domain::upstream::{Class, Relayed};
+
+use super::super::command::{Finding, Resume, Settle};
+use super::super::outcome::{Act, Attempt, Refusal, Settled, Standing, Withdrawal};
+use super::super::rows::{IntentRow, OperationRecord, Resolution};
+use super::super::snapshot::OperationKey;
+use super::super::{Context, Decision, Inconsistent, Outcome, Snapshot};
+use super::effect::Evidence;
+use super::{Scene, is_current};
+
+/// Refusals that say nothing about the request: they are not bound to the operation, which may succeed later.
+const UNBOUND: [u16; 4] = [401, 403, 425, 429];
+
+/// Refusals of the request itself: what holds for one attempt holds for every other with the same bytes.
+const OF_THE_REQUEST: [u16; 7] = [400, 405, 411, 413, 414, 415, 431];
+
+/// Far enough to be never: some 270 million years.
+const NEVER: Timestamp = Timestamp::from_ms(i64::MAX >> 10);
+
+/// Judges what was learnt of an attempt.
+pub(in super::super) fn settle(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    settle: &Settle,
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    let (mut scene, intent) = match current(context, snapshot, &settle.key, settle.attempt, now)? {
+        Ok(found) => found,
+        Err(decision) => return Ok(decision),
+    };
+    let settled = match &settle.finding {
+        Finding::Answered(relayed, holds) => scene.answered(&intent, relayed, *holds)?,
+        Finding::Known(relayed) if relayed.is_success() => scene.applied(&intent, relayed)?,
+        Finding::Known(_) | Finding::Unreadable => scene.later(&intent, intent.doubt),
+        Finding::NotSent if intent.doubt => scene.later(&intent, true),
+        Finding::NotSent => scene.withdrawn(&intent, Withdrawal::Unreachable)?,
+        Finding::Doubt => scene.doubted(&intent)?,
+        Finding::Cell(seen) => scene.cell_seen(&intent, seen)?,
+    };
+    Ok(scene.settled(settled))
+}
+
+/// Takes the next step of an operation whose last one has had its time.
+pub(in super::super) fn resume(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    resume: &Resume,
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    let found = snapshot.intent(&resume.key);
+    if let Some(uncertain) = found.filter(|intent| intent.record.state == OperationState::Uncertain) {
+        return assume(context, snapshot, uncertain, now);
+    }
+    let (mut scene, intent) = match current(context, snapshot, &resume.key, resume.attempt, now)? {
+        Ok(found) => found,
+        Err(decision) => return Ok(decision),
+    };
+    if now < intent.due_at {
+        return Ok(scene.settled(Settled::Later(intent.due_at)));
+    }
+    if scene.row.quarantined.is_some() {
+        let settled = scene.later(&intent, intent.doubt);
+        return Ok(scene.settled(settled));
+    }
+    // The step before may have been taken by somebody who did not live to tell.
+    let settled = scene.step_again(&intent);
+    Ok(scene.settled(settled))
+}
+
+/// After a configured time a doubt of a store that can tell nothing is assumed to be over.
+fn assume(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    intent: &IntentRow,
+    now: Timestamp,
+) -> Result<Decision, Inconsistent> {
+    if now < intent.due_at {
+        return Ok(Decision::unchanged(Outcome::Settled(Box::new(Settled::Uncertain(intent.due_at)))));
+    }
+    let mut scene = match Scene::find(context, snapshot, &intent.record.resource, now)? {
+        Ok(scene) => scene,
+        Err(refusal) => return Ok(Decision::refused(refusal)),
+    };
+    let resolution = Resolution {
+        assumed: true,
+        evidence: String::new(),
+        reason: "max_uncertain_ms has passed without a sign of it".to_owned(),
+    };
+    let record: OperationRecord = scene.not_applied(intent, resolution);
+    Ok(scene.ended(Outcome::Resolved(Box::new(record))))
+}
+
+/// The announcement, where it is still at this attempt.
+#[expect(clippy::type_complexity, reason = "found, or what is answered instead")]
+fn current<'a>(
+    context: &'a Context<'a>,
+    snapshot: &'a Snapshot,
+    key: &OperationKey,
+    attempt: u32,
+    now: Timestamp,
+) -> Result<Result<(Scene<'a>, IntentRow), Decision>, Inconsistent> {
+    let moved = || Decision::unchanged(Outcome::Settled(Box::new(Settled::Moved)));
+    let Some(intent) = snapshot.intent(key).filter(|intent| is_current(intent, attempt)) else {
+        return Ok(Err(moved()));
+    };
+    Ok(match Scene::find(context, snapshot, &key.0, now)? {
+        Ok(scene) => Ok((scene, intent.clone())),
+        Err(refusal) => Err(Decision::refused(refusal)),
+    })
+}
+
+impl Scene<'_> {
+    /// A complete answer. The class's own protocol comes before the list of statuses.
+    fn answered(
+        &mut self,
+        intent: &IntentRow,
+        relayed: &Relayed,
+        holds: Option<Position>,
+    ) -> Result<Settled, Inconsistent> {
+        let position = intent.record.position;
+        match (self.class, relayed.status) {
+            (_, 200..=299) => return self.applied(intent, relayed),
+            (Class::Conditional, 409 | 412) => return Ok(self.read_the_cell(intent, intent.doubt)),
+            (Class::FenceAware, 412) => {
+                if let Some(holds) = holds.filter(|holds| holds.is_above(position)) {
+                    return self.overtaken(intent, holds);
+                }
+            }
+            (Class::Conditional | Class::FenceAware | Class::Idempotent | Class::Serial, _) => {}
+        }
+        if !self.rules.refused.contains(relayed.status) {
+            return self.doubted(intent);
+        }
+        if intent.doubt && !OF_THE_REQUEST.contains(&relayed.status) {
+            return Ok(self.later(intent, true));
+        }
+        if UNBOUND.contains(&relayed.status) {
+            return self.withdrawn(intent, Withdrawal::Relayed(relayed.clone()));
+        }
+        Ok(Settled::Done(self.refuse(intent, relayed)?))
+    }
+
+    /// A success. A cell's validator has to be known before anything can be sent on it.
+    fn applied(&mut self, intent: &IntentRow, relayed: &Relayed) -> Result<Settled, Inconsistent> {
+        let validator = match self.class {
+            Class::FenceAware | Class::Idempotent | Class::Serial => None,
+            Class::Conditional => match relayed.validator() {
+                None => return Ok(self.read_the_cell(intent, true)),
+                found @ Some(_) => found,
+            },
+        };
+        let evidence = Evidence { relayed: Some(relayed), validator, resolution: None };
+        Ok(Settled::Done(self.apply(intent, evidence)?))
+    }
+
+    /// A fence-aware upstream holds a higher position. It looks an operation up before it compares, so this one never
+    /// had an effect and never will.
+    fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Result<Settled, Inconsistent> {
+        // A barrier after a revoke is set one above all that was issued.
+        let next = self.newest().following_in(self.namespace.row.epoch).unwrap_or(holds);
+        if holds.is_above(next) {
+            let newest = self.newest();
+            self.quarantine(format!(
+                "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
+            ));
+        }
+        self.withdrawn(intent, Withdrawal::Refused(Refusal::StaleToken { bare_in_later_epoch: false }))
+    }
+
+    /// An attempt that may have acted, or may still act.
+    fn doubted(&mut self, intent: &IntentRow) -> Result<Settled, Inconsistent> {
+        Ok(match self.class {
+            Class::Conditional => self.read_the_cell(intent, true),
+            Class::FenceAware | Class::Idempotent => self.later(intent, true),
+            Class::Serial => self.uncertain(intent),
+        })
+    }
+
+    /// No more is sent: what becomes of it has to be said from outside.
+    fn uncertain(&mut self, intent: &IntentRow) -> Settled {
+        let mut after = intent.clone();
+        after.record.state = OperationState::Uncertain;
+        after.doubt = true;
+        after.due_at = match self.class {
+            Class::Serial => self.rules.max_uncertain.map_or(NEVER, |most| self.now.plus(most)),
+            Class::Conditional | Class::FenceAware | Class::Idempotent => NEVER,
+        };
+        self.row.changed_at = self.now;
+        self.change(intent, &after);
+        Settled::Uncertain(after.due_at)
+    }
+
+    /// The next step comes after a pause.
+    pub(super) fn later(&mut self, intent: &IntentRow, doubt: bool) -> Settled {
+        let mut after = intent.clone();
+        after.doubt = doubt;
+        after.due_at = self.after_a_pause(intent.record.attempt);
+        self.change(intent, &after);
+        Settled::Later(after.due_at)
+    }
+
+    /// The next step of an operation whose last attempt may have been made.
+    fn step_again(&mut self, intent: &IntentRow) -> Settled {
+        match self.class {
+            Class::Conditional => self.read_the_cell(intent, true),
+            Class::Serial => self.uncertain(intent),
+            Class::FenceAware => Settled::Again(self.send(intent, intent.base.clone(), true)),
+            // An upstream that has begun to forget the key would act a second time.
+            Class::Idempotent if self.is_too_late_to_send(intent) => self.uncertain(intent),
+            Class::Idempotent => {
+                let attempt = self.send(intent, intent.base.clone(), true);
+                Settled::Again(Attempt { ask_first: true, ..attempt })
+            }
+        }
+    }
+
+    /// Past half of the time for which the upstream keeps a key.
+    fn is_too_late_to_send(&self, intent: &IntentRow) -> bool {
+        let half = Millis::new(self.rules.key_retention.get() / 2);
+        self.now >= intent.record.created_at.plus(half)
+    }
+
+    /// Reading changes nothing in the store, so it is no attempt.
+    pub(super) fn read_the_cell(&mut self, intent: &IntentRow, doubt: bool) -> Settled {
+        let mut after = intent.clone();
+        after.doubt = doubt;
+        after.due_at = self.after_an_attempt();
+        self.change(intent, &after);
+        Settled::Again(Attempt { intent: after, payload: None, act: Act::ReadCell, ask_first: false })
+    }
+
+    /// It had and will have no effect, and its id is free.
+    pub(super) fn withdrawn(&mut self, intent: &IntentRow, why: Withdrawal) -> Result<Settled, Inconsistent> {
+        self.withdraw(intent);
+        let standing = Standing {
+            floor: self.row.effective_floor(self.namespace.row.epoch),
+            applied: self.row.applied,
+            incarnation: self.row.incarnation,
+        };
+        Ok(Settled::Withdrawn(intent.clone(), why, standing))
+    }
+}
