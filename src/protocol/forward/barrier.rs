@@ -90,7 +90,9 @@ impl Scene<'_> {
         }
         match learnt {
             BarrierFinding::Nothing => {}
-            BarrierFinding::Cell(seen) => return self.cell_read(seen),
+            // What was read is older than the record: it would look like a store that has gone back.
+            BarrierFinding::Cell { recorded, .. } if *recorded != self.row.cell => {}
+            BarrierFinding::Cell { recorded: _, seen } => return self.cell_read(seen),
             BarrierFinding::Rewritten { position, base, validator } => {
                 self.rewritten(*position, base, validator);
             }
@@ -109,7 +111,7 @@ impl Scene<'_> {
             return BarrierStep::Stands(self.row.clone());
         }
         match self.class {
-            Class::Conditional => BarrierStep::ReadCell,
+            Class::Conditional => BarrierStep::ReadCell(self.row.cell.clone()),
             Class::FenceAware => BarrierStep::Advance(self.row.incarnation, self.advance_to()),
             Class::Idempotent | Class::Serial => {
                 BarrierStep::Undecided(self.undecided().map(super::super::rows::IntentRow::key).collect())
