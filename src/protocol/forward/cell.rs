@@ -137,7 +137,7 @@ impl Scene<'_> {
     /// A stamp that is not the reader's own: of an effect or a barrier whose answer was lost, or of something that this
     /// database does not know.
     fn explain(&mut self, found: &Validator, stamp: &Stamp) -> Result<Read, Inconsistent> {
-        let announced = !stamp.position.is_above(self.newest());
+        let announced = !stamp.position.is_above(self.following());
         match stamp.kind {
             StampKind::Barrier | StampKind::EmptyBarrier
                 if announced && stamp.commit == self.row.commit_no =>

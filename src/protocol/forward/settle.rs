@@ -178,8 +178,7 @@ impl Scene<'_> {
     /// had an effect and never will.
     fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Result<Settled, Inconsistent> {
         // A barrier after a revoke is set one above all that was issued.
-        let next = self.newest().following_in(self.namespace.row.epoch).unwrap_or(holds);
-        if holds.is_above(next) {
+        if holds.is_above(self.following()) {
             let newest = self.newest();
             self.quarantine(format!(
                 "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
