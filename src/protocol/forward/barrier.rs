@@ -132,7 +132,7 @@ impl Scene<'_> {
     fn cell_read(&mut self, seen: &crate::domain::upstream::CellSeen) -> Result<BarrierStep, Inconsistent> {
         let base = match self.read(seen, None)? {
             Read::Contradicts(found) => {
-                self.quarantine(found.clone());
+                self.quarantine_cell(found.clone(), seen);
                 return Ok(BarrierStep::Quarantined(found));
             }
             Read::Absent => Base::Absent,

@@ -53,7 +53,7 @@ impl Scene<'_> {
         }
         match self.read(seen, Some(intent))? {
             Read::Contradicts(found) => {
-                self.quarantine(found);
+                self.quarantine_cell(found, seen);
                 Ok(self.later(intent, intent.doubt))
             }
             Read::Absent if intent.base == Base::Unread => {
@@ -124,6 +124,19 @@ impl Scene<'_> {
             }
             (CellSeen::Stamped(found, stamp), _) => self.explain(found, stamp),
             (CellSeen::Strange(what), _) => Ok(Read::Contradicts(format!("the cell cannot be read: {what}"))),
+        }
+    }
+
+    /// Stops everything until somebody has looked into it. What the cell shows now is what they will look at, and what a
+    /// reopen accepts: against the old record the next look would only stop everything again.
+    pub(super) fn quarantine_cell(&mut self, found: String, seen: &CellSeen) {
+        self.quarantine(found);
+        match seen {
+            CellSeen::Absent => self.row.cell = None,
+            CellSeen::Unstamped(validator) | CellSeen::Stamped(validator, _) => {
+                self.row.cell = Some(validator.clone());
+            }
+            CellSeen::Strange(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::domain::operation::OperationState;
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
-use crate::domain::upstream::{Class, Relayed};
+use crate::domain::upstream::{Base, Class, Relayed};
 
 use super::super::command::{Before, Finding, Resume, Settle};
 use super::super::outcome::{Act, Attempt, Refusal, Settled, Standing, Withdrawal};
@@ -222,7 +222,11 @@ impl Scene<'_> {
     /// The next step of an operation whose last attempt may have been made.
     fn step_again(&mut self, intent: &IntentRow) -> Settled {
         match self.class {
-            Class::Conditional => self.read_the_cell(intent, true, Before::Nothing),
+            Class::Conditional => {
+                // Before its first read nothing was ever sent.
+                let doubt = intent.doubt || intent.base != Base::Unread;
+                self.read_the_cell(intent, doubt, Before::Nothing)
+            }
             Class::Serial => self.uncertain(intent),
             Class::FenceAware => Settled::Again(self.send(intent, intent.base.clone(), true)),
             // An upstream that has begun to forget the key would act a second time.
