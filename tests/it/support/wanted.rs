@@ -27,6 +27,7 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         if let Some(lease) = row.lease.and_then(|newest| all.lease(&newest.acquisition)) {
             some.insert_lease(lease.clone());
         }
+        all.intents_of(&row.resource).for_each(|intent| some.insert_intent(intent.clone()));
         for (born, incarnation) in all.eras(&row.resource) {
             some.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
         }
