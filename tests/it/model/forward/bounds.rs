@@ -50,6 +50,11 @@ pub(super) struct Bounds {
     pub(super) bug: Option<Bug>,
 }
 
+/// How much further than usual is to be searched.
+pub(super) fn deeper() -> u32 {
+    std::env::var("FENCEGATE_MODEL_DEPTH").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 impl Bounds {
     pub(super) fn new(class: Class, policy: Policy, contract: Contract) -> Self {
         let issuer = match contract {
@@ -62,7 +67,6 @@ impl Bounds {
             rules.upstream = Some(store_rules());
             rules.ttl = TtlBounds { default: FOR_EVER, greatest: FOR_EVER, ..TtlBounds::default() };
         });
-        let more = std::env::var("FENCEGATE_MODEL_DEPTH").ok().and_then(|text| text.parse().ok());
         Self {
             world,
             class,
@@ -70,8 +74,8 @@ impl Bounds {
             acquires: 0,
             cancels: false,
             before: None,
-            attempts: 2 + more.unwrap_or(0_u32),
-            tasks: 2,
+            attempts: 2 + deeper(),
+            tasks: if deeper() > 0 { 3 } else { 2 },
             twice: 0,
             refused: None,
             not_sent: 0,

@@ -1,7 +1,7 @@
 //! What clients and operators do, and what they are answered.
 
 use fencegate::domain::seal::SealVerdict;
-use fencegate::protocol::command::{Claim, Member};
+use fencegate::protocol::command::{Claim, Member, Resolve, ResolveVerdict};
 use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{BarrierStep, Verdict};
 use fencegate::protocol::rows::{Done, LeaseRef};
@@ -40,7 +40,7 @@ impl State {
             Outcome::Announced(attempt) => {
                 self.history.announced(number, position)?;
                 self.apply(bounds, &decision.changes)?;
-                self.tasks.push(Task::of(bounds, attempt));
+                self.begin(bounds, Task::of(bounds, attempt))?;
                 variants::after_announcement(self, bounds, &attempt.intent)
             }
             Outcome::Written(written) => {
@@ -108,6 +108,18 @@ impl State {
         Ok(())
     }
 
+    /// A person says what the store shows.
+    pub(super) fn resolve(&mut self, bounds: &Bounds, number: usize) -> Result<(), Violation> {
+        let intent = self.intents().nth(number).unwrap().clone();
+        let (resource, incarnation, operation_id) = intent.key();
+        let there = self.history.is_there(usize::try_from(intent.claim).unwrap());
+        let verdict = if there { ResolveVerdict::Applied } else { ResolveVerdict::NotApplied };
+        let (evidence, reason) = ("looked".to_owned(), "doubt".to_owned());
+        let resolve = Resolve { resource, operation_id, incarnation, verdict, evidence, reason };
+        let decision = self.decide(bounds, &Command::Resolve(resolve))?;
+        self.apply(bounds, &decision.changes)
+    }
+
     /// Somebody begins to work at the barrier.
     pub(super) fn raise(&mut self, bounds: &Bounds) -> Result<(), Violation> {
         let newest = self.snapshot.resource(&name(PAGE)).and_then(|row| row.lease);
@@ -117,6 +129,7 @@ impl State {
     /// The next step of a barrier, or its end; whoever waits for it is told.
     pub(super) fn barrier_step(
         &mut self,
+        bounds: &Bounds,
         lease: Option<LeaseRef>,
         decision: Decision,
     ) -> Result<(), Violation> {
@@ -136,8 +149,7 @@ impl State {
                 Phase::Send(Request::Advance { position: position.token.get() })
             }
         };
-        self.tasks.push(Task { work: Work::Barrier(lease), phase });
-        Ok(())
+        self.begin(bounds, Task { work: Work::Barrier(lease), phase })
     }
 
     fn stands(&mut self) {

@@ -71,11 +71,6 @@ impl State {
         self.look_after(bounds)
     }
 
-    /// What decides how healing goes: the rows and the store.
-    pub(super) fn healing_key(&self) -> impl std::hash::Hash + Eq + use<> {
-        (self.rows(), self.store.clone(), self.history.last_write())
-    }
-
     fn is_healed(&self, bounds: &Bounds) -> Result<(), Violation> {
         if let Some(left) = self.intents().find(|intent| {
             bounds.class != Class::Serial || intent.record.state != OperationState::Uncertain

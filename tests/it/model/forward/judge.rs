@@ -1,10 +1,7 @@
 //! What must hold, judged from what arrived at the store and from what was recorded and answered.
 
-use std::collections::BTreeSet;
-
 use fencegate::domain::lease::{AcquisitionId, AcquisitionTag};
 use fencegate::domain::policy::Policy;
-use fencegate::domain::upstream::{Base, Class, Validator};
 
 use super::bounds::Bounds;
 use super::store::{Effect, Sent};
@@ -51,20 +48,49 @@ pub(super) struct Faults {
     pub(super) not_sent: u8,
 }
 
-/// What was done and answered so far. Sets of deliveries are sets of their numbers.
+/// A set of deliveries or operations, by their numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Set(u32);
+
+impl Set {
+    pub(super) const fn contains(self, number: usize) -> bool {
+        self.0 & (1 << number) != 0
+    }
+
+    /// Whether it was not in it.
+    pub(super) const fn insert(&mut self, number: usize) -> bool {
+        let new = !self.contains(number);
+        self.0 |= 1 << number;
+        new
+    }
+}
+
+/// An operation of one incarnation as one number.
+fn operation_number(operation: char, incarnation: u64) -> usize {
+    let letter = u32::from(operation) - u32::from('a');
+    usize::try_from(u64::from(letter) * 4 + incarnation).unwrap()
+}
+
+/// What was done and answered so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct History {
     pub(super) grants: Vec<Grant>,
+    pub(super) told: Told,
+}
+
+/// Of that, what decides what can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Told {
     pub(super) cancel: Cancel,
     pub(super) faults: Faults,
-    pub(super) came: BTreeSet<usize>,
-    announced: BTreeSet<usize>,
+    pub(super) came: Set,
+    announced: Set,
     /// Answered "no effect", or withdrawn.
-    none: BTreeSet<usize>,
+    none: Set,
     /// Deliveries whose effect is in the store.
-    effects: BTreeSet<usize>,
+    effects: Set,
     /// Operations in the store.
-    done: BTreeSet<(char, u64)>,
+    done: Set,
     /// Position of the last arrival that had an effect, and of the last write.
     last: u64,
     last_write: u64,
@@ -73,50 +99,43 @@ pub(super) struct History {
     acknowledged: u64,
     owned: u64,
     revoked: u64,
-    recorded: BTreeSet<Validator>,
+    /// How many owners were told so.
+    complete: usize,
 }
 
-/// What of it decides what can happen next.
-type Key<'h> = (
-    (Cancel, Faults, u64, u64, u64, u64, u64, u64),
-    (&'h BTreeSet<usize>, &'h BTreeSet<usize>, &'h BTreeSet<usize>, &'h BTreeSet<(char, u64)>),
-    (&'h BTreeSet<Validator>, Vec<bool>),
-);
+impl std::ops::Deref for History {
+    type Target = Told;
+
+    fn deref(&self) -> &Told {
+        &self.told
+    }
+}
+
+impl std::ops::DerefMut for History {
+    fn deref_mut(&mut self) -> &mut Told {
+        &mut self.told
+    }
+}
 
 impl History {
-    pub(super) const fn new() -> Self {
-        Self {
-            grants: Vec::new(),
+    pub(super) fn new() -> Self {
+        let told = Told {
             cancel: Cancel::Not,
-            faults: Faults { twice: 0, refused: 0, not_sent: 0 },
-            came: BTreeSet::new(),
-            announced: BTreeSet::new(),
-            none: BTreeSet::new(),
-            effects: BTreeSet::new(),
-            done: BTreeSet::new(),
+            faults: Faults::default(),
+            came: Set::default(),
+            announced: Set::default(),
+            none: Set::default(),
+            effects: Set::default(),
+            done: Set::default(),
             last: 0,
             last_write: 0,
             last_incarnation: 0,
             acknowledged: 0,
             owned: 0,
             revoked: 0,
-            recorded: BTreeSet::new(),
-        }
-    }
-
-    pub(super) fn key(&self) -> Key<'_> {
-        let numbers = (
-            self.cancel,
-            self.faults,
-            self.last,
-            self.last_write,
-            self.last_incarnation,
-            self.acknowledged,
-            self.owned,
-            self.revoked,
-        );
-        let complete = self.grants.iter().map(|grant| grant.complete).collect();
-        (numbers, (&self.came, &self.none, &self.effects, &self.done), (&self.recorded, complete))
+            complete: 0,
+        };
+        Self { grants: Vec::new(), told }
     }
 
     /// Something arrived and had an effect.
@@ -137,9 +156,9 @@ impl History {
     fn wrote(&mut self, bounds: &Bounds, sent: Sent) -> Result<(), Violation> {
         let single = bounds.world.definition().policy == Policy::Single;
         let fresh = sent.position > self.last_write;
-        hold(self.announced.contains(&sent.delivery), "I12", || format!("{sent:?} was never announced"))?;
-        hold(self.done.insert((sent.operation, sent.incarnation)), "I2", || format!("{sent:?} again"))?;
-        hold(!self.none.contains(&sent.delivery), "I4", || format!("{sent:?} was answered `none`"))?;
+        hold(self.announced.contains(sent.delivery), "I12", || format!("{sent:?} was never announced"))?;
+        hold(self.done.insert(operation_number(sent.operation, sent.incarnation)), "I2", || format!("{sent:?} again"))?;
+        hold(!self.none.contains(sent.delivery), "I4", || format!("{sent:?} was answered `none`"))?;
         hold(sent.position >= self.owned, "I10", || format!("{sent:?} after {} was owned", self.owned))?;
         hold(sent.position > self.revoked, "I10", || format!("{sent:?}, {} is revoked", self.revoked))?;
         hold(!single || fresh, "I14", || format!("{sent:?} is a second publication"))?;
@@ -159,14 +178,14 @@ impl History {
     /// A delivery has had no effect and will have none.
     pub(super) fn none(&mut self, delivery: usize) -> Result<(), Violation> {
         self.none.insert(delivery);
-        hold(!self.effects.contains(&delivery), "I4", || format!("delivery {delivery} is in the store"))
+        hold(!self.effects.contains(delivery), "I4", || format!("delivery {delivery} is in the store"))
     }
 
     /// Whoever asks for an operation again is told that it has no effect: so none of its deliveries has.
     pub(super) fn refused(&mut self, bounds: &Bounds, delivery: usize) -> Result<(), Violation> {
         let operation = bounds.deliveries[delivery].operation;
-        for earlier in self.announced.clone() {
-            if bounds.deliveries[earlier].operation == operation {
+        for (earlier, other) in bounds.deliveries.iter().enumerate() {
+            if other.operation == operation && self.announced.contains(earlier) {
                 self.none(earlier)?;
             }
         }
@@ -176,13 +195,13 @@ impl History {
     /// An operation is recorded or answered as applied.
     pub(super) fn applied(&mut self, operation: char, incarnation: u64, at: u64) -> Result<(), Violation> {
         self.acknowledged = self.acknowledged.max(at);
-        let there = self.done.contains(&(operation, incarnation));
+        let there = self.done.contains(operation_number(operation, incarnation));
         hold(there, "I3", || format!("{operation:?} is not in the store"))
     }
 
     /// An operation is recorded or answered as refused for good.
     pub(super) fn never(&self, operation: char, incarnation: u64) -> Result<(), Violation> {
-        let there = self.done.contains(&(operation, incarnation));
+        let there = self.done.contains(operation_number(operation, incarnation));
         hold(!there, "I4", || format!("{operation:?} was refused and is in the store"))
     }
 
@@ -190,6 +209,7 @@ impl History {
     pub(super) fn owns(&mut self) {
         let position = u64::try_from(self.grants.len()).unwrap();
         self.grants.last_mut().unwrap().complete = true;
+        self.complete = self.grants.len();
         self.owned = position;
         self.acknowledged = self.acknowledged.max(position);
     }
@@ -200,23 +220,12 @@ impl History {
         self.revoked = self.revoked.max(through);
     }
 
-    /// A validator is recorded.
-    pub(super) fn recorded(&mut self, validator: &Validator) {
-        self.recorded.insert(validator.clone());
-    }
-
-    /// I13: what a conditional send rests on.
-    pub(super) fn rests_on(&self, class: Class, base: &Base) -> Result<(), Violation> {
-        let recorded = match (class, base) {
-            (Class::Conditional, Base::Unread) => false,
-            (Class::Conditional, Base::Recorded(validator)) => self.recorded.contains(validator),
-            (Class::Conditional, Base::Absent) => true,
-            (Class::FenceAware | Class::Idempotent | Class::Serial, _) => true,
-        };
-        hold(recorded, "I13", || format!("a send rests on {base:?}, which nobody has recorded"))
+    /// Whether the effect of a delivery is in the store.
+    pub(super) const fn is_there(&self, delivery: usize) -> bool {
+        self.told.effects.contains(delivery)
     }
 
     pub(super) const fn last_write(&self) -> u64 {
-        self.last_write
+        self.told.last_write
     }
 }

@@ -1,7 +1,7 @@
 //! One step: what the store, the network or a gateway does, and what the rules make of it.
 
 use fencegate::domain::time::Timestamp;
-use fencegate::domain::upstream::{CellSeen, Class};
+use fencegate::domain::upstream::{Base, CellSeen, Class};
 use fencegate::protocol::command::{BarrierFinding, Finding, Resume, Settle, Told};
 use fencegate::protocol::outcome::Settled;
 use fencegate::protocol::rows::LeaseRef;
@@ -36,7 +36,8 @@ impl State {
             Step::Cancel => after.cancel(bounds)?,
             Step::Barrier => after.raise(bounds)?,
             Step::Resume(number) => after.resume(bounds, number)?,
-            Step::Write(number) => after.write(bounds, number)?,
+            Step::Resolve(number) => after.resolve(bounds, number)?,
+            Step::Write(number) => after.write(number)?,
             Step::NotSent(number) => {
                 after.history.faults.not_sent += 1;
                 let task = after.tasks.remove(number);
@@ -90,17 +91,23 @@ impl State {
         }
     }
 
-    fn write(&mut self, bounds: &Bounds, number: usize) -> Result<(), Violation> {
+    fn write(&mut self, number: usize) -> Result<(), Violation> {
         let Phase::Send(request) = self.tasks[number].phase.clone() else { return broken("model", "no send") };
-        let based = if let Request::Write { base, .. } | Request::Rewrite { base, .. } = &request {
-            self.history.rests_on(bounds.class, base)
-        } else {
-            Ok(())
-        };
-        if !bounds.is(Bug::Unrecorded) {
-            based?;
-        }
         self.tasks[number].phase = Phase::Waiting(request);
+        Ok(())
+    }
+
+    /// Somebody was told to take a step. I13: a conditional send rests on what is recorded.
+    pub(super) fn begin(&mut self, bounds: &Bounds, task: Task) -> Result<(), Violation> {
+        if let Phase::Send(Request::Write { base, .. } | Request::Rewrite { base, .. }) = &task.phase
+            && bounds.class == Class::Conditional
+        {
+            let cell = self.snapshot.resource(&name(PAGE)).and_then(|row| row.cell.clone());
+            if *base != cell.map_or(Base::Absent, Base::Recorded) {
+                return broken("I13", format!("{task:?} does not rest on what is recorded"));
+            }
+        }
+        self.tasks.push(task);
         Ok(())
     }
 
@@ -182,8 +189,8 @@ impl State {
         match outcome {
             Outcome::Settled(settled) => match *settled {
                 Settled::Again(attempt) => {
-                    self.tasks.push(Task::of(bounds, &attempt));
-                    Ok(())
+                    let task = Task::of(bounds, &attempt);
+                    self.begin(bounds, task)
                 }
                 Settled::Done(_)
                 | Settled::Withdrawn(_, _, _)
@@ -217,7 +224,7 @@ impl State {
         let command = fencegate::protocol::command::Barrier { resource: name(PAGE), lease, learnt };
         let decision = self.decide(bounds, &Command::Barrier(command))?;
         self.apply(bounds, &decision.changes)?;
-        self.barrier_step(lease, decision)
+        self.barrier_step(bounds, lease, decision)
     }
 }
 

@@ -67,7 +67,6 @@ pub(super) fn search(bounds: &Bounds) -> Met {
             }
         }
         met.depth += 1;
-        if std::env::var("PROGRESS").is_ok() { eprintln!("depth {} frontier {} total {}", met.depth, next.len(), parents.len()); }
         frontier = next;
         (met.states, met.healed) = (parents.len(), healthy.len());
     }

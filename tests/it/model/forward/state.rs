@@ -1,17 +1,17 @@
 //! Rows, the store, what is on its way, and what processes were told and have not finished.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use fencegate::domain::operation::OperationState;
 use fencegate::domain::time::Timestamp;
-use fencegate::domain::upstream::CellSeen;
-use fencegate::domain::upstream::{Class, Validator};
+use fencegate::domain::upstream::{CellSeen, Class, Validator};
 use fencegate::protocol::command::{Finding, Settle, Told};
 use fencegate::protocol::outcome::{Act, Attempt};
 use fencegate::protocol::rows::{IntentRow, LeaseRef, OperationRecord};
 use fencegate::protocol::snapshot::OperationKey;
 use fencegate::protocol::{Change, Snapshot};
+use sha2::{Digest, Sha256};
 
 use super::bounds::{Bounds, PAGE};
 use super::bugs::Bug;
@@ -105,7 +105,7 @@ impl State {
 
     /// Makes decided changes durable, and judges what they record.
     pub(super) fn apply(&mut self, bounds: &Bounds, changes: &[Change]) -> Result<(), Violation> {
-        let ended: BTreeSet<_> = changes.iter().filter_map(terminal).map(|record| key_of(record)).collect();
+        let applied: BTreeSet<_> = changes.iter().filter_map(applied).collect();
         for change in changes {
             if bounds.bug.is_none() {
                 check(&self.snapshot, change);
@@ -114,7 +114,7 @@ impl State {
             match change {
                 Change::IntentAnnounced { row, payload: _ } => self.always_due(row),
                 Change::IntentChanged { before: _, after } => self.always_due(after),
-                Change::IntentClosed(row) if !ended.contains(&row.key()) => {
+                Change::IntentClosed(row) if !applied.contains(&row.key()) => {
                     self.history.none(usize::try_from(row.claim).unwrap())?;
                 }
                 Change::OperationRecorded(record) => self.recorded(record)?,
@@ -137,23 +137,21 @@ impl State {
         let operation = record.operation_id.as_str().chars().next().unwrap();
         let (incarnation, at) = (record.incarnation.get(), record.position.token.get());
         match record.state {
-            OperationState::Applied => self.history.applied(operation, incarnation, at),
-            OperationState::Refused => self.history.never(operation, incarnation),
-            OperationState::Intent
-            | OperationState::Uncertain
-            | OperationState::ResolvedApplied
-            | OperationState::ResolvedNotApplied => {
+            OperationState::Applied | OperationState::ResolvedApplied => {
+                self.history.applied(operation, incarnation, at)
+            }
+            OperationState::Refused | OperationState::ResolvedNotApplied => {
+                self.history.never(operation, incarnation)
+            }
+            OperationState::Intent | OperationState::Uncertain => {
                 broken("recorded", format!("{record:?} is not for the record"))
             }
         }
     }
 
     /// What must hold of the rows alone.
-    fn consistent(&mut self, bounds: &Bounds) -> Result<(), Violation> {
+    fn consistent(&self, bounds: &Bounds) -> Result<(), Violation> {
         let Some(row) = self.snapshot.resource(&name(PAGE)) else { return Ok(()) };
-        if let Some(validator) = &row.cell {
-            self.history.recorded(validator);
-        }
         if let Some(found) = &row.quarantined {
             return broken("quarantine", format!("nobody wrote around the gateway: {found}"));
         }
@@ -174,8 +172,25 @@ impl State {
         Ok(())
     }
 
+    /// Whether a task can change nothing any more: what it learns is old, and what it sends is dead.
+    fn is_idle(&self, bounds: &Bounds, task: &Task) -> bool {
+        let Work::Operation { key, told, .. } = &task.work else { return false };
+        let current = self.snapshot.intent(key).is_some_and(|intent| {
+            let under_way = intent.record.state == OperationState::Intent;
+            under_way && intent.claim == told.claim && intent.record.attempt == told.attempt
+        });
+        let harmless = match &task.phase {
+            Phase::Send(request) | Phase::Waiting(request) => self.store.is_dead(request, bounds.bug),
+            Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => true,
+        };
+        bounds.bug.is_none() && !current && harmless
+    }
+
     /// Requests that can have no effect any more are as good as lost.
     pub(super) fn tidy(&mut self, bounds: &Bounds) {
+        let tasks = std::mem::take(&mut self.tasks);
+        let idle: Vec<bool> = tasks.iter().map(|task| self.is_idle(bounds, task)).collect();
+        self.tasks = tasks.into_iter().zip(idle).filter(|(_, idle)| !idle).map(|(task, _)| task).collect();
         let store = &self.store;
         self.network.retain(|request| !store.is_dead(request, bounds.bug));
         self.network.sort_unstable();
@@ -185,53 +200,74 @@ impl State {
         }
     }
 
-    /// Two hashes of everything that decides what can happen next.
-    pub(super) fn key(&self) -> (u64, u64) {
-        let mut tasks: Vec<u64> = self.tasks.iter().map(hash_of).collect();
+    /// A hash of everything that decides what can happen next; 16 bytes of it tell apart more states than there are.
+    pub(super) fn key(&self) -> [u8; 16] {
+        let mut tasks: Vec<Vec<u8>> = self.tasks.iter().map(|task| bytes_of(|all| task.hash(all))).collect();
         tasks.sort_unstable();
-        let rows = self.rows();
-        let rest = (&self.store, &tasks, &self.network, self.history.key());
-        (hash_of(&(1_u8, rows, &rest)), hash_of(&(rest, rows, 2_u8)))
+        digest(&bytes_of(|all| {
+            self.rows(all);
+            self.store.hash(all);
+            tasks.hash(all);
+            self.network.hash(all);
+            self.history.told.hash(all);
+        }))
     }
 
-    /// A hash of the rows.
-    pub(super) fn rows(&self) -> (u64, u64) {
-        (self.rows_with(3), self.rows_with(4))
+    /// What decides how healing goes: the rows and the store.
+    pub(super) fn healing_key(&self) -> [u8; 16] {
+        digest(&bytes_of(|all| {
+            self.rows(all);
+            self.store.hash(all);
+            self.history.last_write().hash(all);
+        }))
     }
 
-    fn rows_with(&self, salt: u8) -> u64 {
-        let mut hash = DefaultHasher::new();
-        salt.hash(&mut hash);
+    fn rows(&self, all: &mut Bytes) {
         let snapshot = &self.snapshot;
         snapshot.resources().for_each(|row| {
-            row.hash(&mut hash);
-            snapshot.eras(&row.resource).for_each(|era| era.hash(&mut hash));
+            row.hash(all);
+            snapshot.eras(&row.resource).for_each(|era| era.hash(all));
         });
-        snapshot.targets().for_each(|(address, row)| (address, row.tag).hash(&mut hash));
-        9_u8.hash(&mut hash);
-        snapshot.operations().for_each(|record| record.hash(&mut hash));
-        8_u8.hash(&mut hash);
-        snapshot.intents().for_each(|intent| intent.hash(&mut hash));
-        7_u8.hash(&mut hash);
-        snapshot.leases().for_each(|lease| lease.hash(&mut hash));
-        hash.finish()
+        snapshot.targets().for_each(|(_, row)| row.tag.hash(all));
+        // What was decided is told by its state; what was answered changes nothing any more.
+        for record in snapshot.operations() {
+            (record.operation_id.as_str(), record.incarnation, record.position, record.state).hash(all);
+        }
+        for intent in snapshot.intents() {
+            let record = &intent.record;
+            (record.operation_id.as_str(), record.incarnation, record.position, record.state).hash(all);
+            (record.attempt, intent.claim, intent.doubt, &intent.base).hash(all);
+        }
+        snapshot.leases().for_each(|lease| (lease.position, lease.state).hash(all));
     }
 }
 
-fn hash_of(what: &impl Hash) -> u64 {
-    let mut hash = DefaultHasher::new();
-    what.hash(&mut hash);
-    hash.finish()
-}
+/// Takes down what is to be hashed.
+struct Bytes(Vec<u8>);
 
-/// The record of an operation that a change ends.
-fn terminal(change: &Change) -> Option<&OperationRecord> {
-    match change {
-        Change::OperationRecorded(record) => Some(record),
-        _ => None,
+impl Hasher for Bytes {
+    fn finish(&self) -> u64 {
+        0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 }
 
-fn key_of(record: &OperationRecord) -> OperationKey {
-    (record.resource.clone(), record.incarnation, record.operation_id.clone())
+fn bytes_of(hashed: impl FnOnce(&mut Bytes)) -> Vec<u8> {
+    let mut bytes = Bytes(Vec::with_capacity(1_024));
+    hashed(&mut bytes);
+    bytes.0
+}
+
+fn digest(bytes: &[u8]) -> [u8; 16] {
+    Sha256::digest(bytes)[..16].try_into().unwrap()
+}
+
+/// The operation that a change records as applied.
+fn applied(change: &Change) -> Option<OperationKey> {
+    let Change::OperationRecorded(record) = change else { return None };
+    let applied = matches!(record.state, OperationState::Applied | OperationState::ResolvedApplied);
+    applied.then(|| (record.resource.clone(), record.incarnation, record.operation_id.clone()))
 }

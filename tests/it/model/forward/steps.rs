@@ -5,7 +5,7 @@ use fencegate::protocol::rows::IntentRow;
 
 use super::bounds::Bounds;
 use super::judge::Cancel;
-use super::state::{Phase, State, Work};
+use super::state::{Phase, State, Task, Work};
 use super::store::Request;
 
 /// One step of a history. Numbers are those of deliveries, intents, tasks and requests that nobody waits for.
@@ -20,6 +20,8 @@ pub(super) enum Step {
     Barrier,
     /// Somebody takes up an operation whose last step has had its time.
     Resume(usize),
+    /// A person looks at the store and ends a doubt, when nothing of it is under way any more.
+    Resolve(usize),
     /// A request is written to its socket.
     Write(usize),
     /// No connection comes about.
@@ -55,7 +57,7 @@ impl State {
                 self.history.grants.get(index).is_some_and(|grant| grant.complete)
             };
             let external = bounds.world.definition().issuer.is_external();
-            if room && !self.history.came.contains(&number) && (external || owned()) {
+            if room && !self.history.came.contains(number) && (external || owned()) {
                 steps.push(Step::Deliver(number));
             }
         }
@@ -73,12 +75,28 @@ impl State {
             if room && is_under_way(intent) {
                 steps.push(Step::Resume(number));
             }
+            if intent.record.state == OperationState::Uncertain && !self.may_come(intent) {
+                steps.push(Step::Resolve(number));
+            }
         }
         for number in 0..self.tasks.len() {
             self.task_steps(bounds, number, &mut steps);
         }
         steps.extend((0..self.network.len()).map(Step::ArriveLate));
         steps
+    }
+
+    /// Whether anything of an operation is on its way, or may still be sent.
+    fn may_come(&self, intent: &IntentRow) -> bool {
+        let own = |request: &Request| match request {
+            Request::Write { sent, .. } => u64::try_from(sent.delivery).unwrap() == intent.claim,
+            Request::Rewrite { .. } | Request::Advance { .. } => false,
+        };
+        let told = |task: &Task| match &task.phase {
+            Phase::Send(request) | Phase::Waiting(request) => own(request),
+            Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => false,
+        };
+        self.network.iter().any(own) || self.tasks.iter().any(told)
     }
 
     /// Whether somebody waits for a barrier.
@@ -90,7 +108,10 @@ impl State {
     fn task_steps(&self, bounds: &Bounds, number: usize, steps: &mut Vec<Step>) {
         let task = &self.tasks[number];
         let faults = self.history.faults;
-        steps.push(Step::Die(number));
+        // Whoever sleeps for ever is as good as dead, so a death matters only where it makes room.
+        if self.tasks.len() >= bounds.tasks {
+            steps.push(Step::Die(number));
+        }
         match &task.phase {
             Phase::Send(request) => {
                 steps.push(Step::Write(number));
