@@ -31,8 +31,7 @@ impl State {
     /// One look at what is due: each operation, then the barrier.
     fn look_after(&self, bounds: &Bounds) -> Result<Self, Violation> {
         let mut state = self.clone();
-        let keys: Vec<_> =
-            state.intents().map(fencegate::protocol::rows::IntentRow::key).collect();
+        let keys: Vec<_> = state.intents().map(fencegate::protocol::rows::IntentRow::key).collect();
         for key in keys {
             let under_way = |intent: &fencegate::protocol::rows::IntentRow| {
                 intent.key() == key && intent.record.state == OperationState::Intent
@@ -72,9 +71,10 @@ impl State {
     }
 
     fn is_healed(&self, bounds: &Bounds) -> Result<(), Violation> {
-        if let Some(left) = self.intents().find(|intent| {
-            bounds.class != Class::Serial || intent.record.state != OperationState::Uncertain
-        }) {
+        if let Some(left) = self
+            .intents()
+            .find(|intent| bounds.class != Class::Serial || intent.record.state != OperationState::Uncertain)
+        {
             return broken("I20", format!("undecided for ever: {left:?}"));
         }
         let in_doubt = self.intents().next().is_some();

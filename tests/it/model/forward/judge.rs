@@ -157,7 +157,9 @@ impl History {
         let single = bounds.world.definition().policy == Policy::Single;
         let fresh = sent.position > self.last_write;
         hold(self.announced.contains(sent.delivery), "I12", || format!("{sent:?} was never announced"))?;
-        hold(self.done.insert(operation_number(sent.operation, sent.incarnation)), "I2", || format!("{sent:?} again"))?;
+        hold(self.done.insert(operation_number(sent.operation, sent.incarnation)), "I2", || {
+            format!("{sent:?} again")
+        })?;
         hold(!self.none.contains(sent.delivery), "I4", || format!("{sent:?} was answered `none`"))?;
         hold(sent.position >= self.owned, "I10", || format!("{sent:?} after {} was owned", self.owned))?;
         hold(sent.position > self.revoked, "I10", || format!("{sent:?}, {} is revoked", self.revoked))?;

@@ -92,7 +92,9 @@ impl State {
     }
 
     fn write(&mut self, number: usize) -> Result<(), Violation> {
-        let Phase::Send(request) = self.tasks[number].phase.clone() else { return broken("model", "no send") };
+        let Phase::Send(request) = self.tasks[number].phase.clone() else {
+            return broken("model", "no send");
+        };
         self.tasks[number].phase = Phase::Waiting(request);
         Ok(())
     }

@@ -63,11 +63,8 @@ impl Task {
     /// The next step of an operation.
     pub(super) fn of(bounds: &Bounds, attempt: &Attempt) -> Self {
         let intent = &attempt.intent;
-        let work = Work::Operation {
-            key: intent.key(),
-            told: attempt.told.clone(),
-            ask_first: attempt.ask_first,
-        };
+        let work =
+            Work::Operation { key: intent.key(), told: attempt.told.clone(), ask_first: attempt.ask_first };
         let phase = match &attempt.act {
             Act::ReadCell => Phase::Read(attempt.told.recorded.clone()),
             Act::Send(stamp) => Phase::Send(Request::Write {
