@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::config::{Config, Database, PostgresAddress};
+use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
 use crate::domain::seal::Keyring;
 use crate::domain::time::Clock;
@@ -83,8 +84,10 @@ pub async fn run(
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
+    let dispatch = Dispatch::start(ledger.clone(), Upstreams::new(), wakeful(), shutdown.clone());
     let door = Door {
         ledger,
+        dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
         clock: surroundings.clock,
         entropy: surroundings.entropy,
@@ -98,7 +101,11 @@ pub async fn run(
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
-        () = &mut serving => committers.await?.context(ended_badly)?,
+        () = &mut serving => {
+            dispatch.drained(surroundings.drain_time).await;
+            drop(dispatch);
+            committers.await?.context(ended_badly)?;
+        }
         // Without its committer a gateway can only refuse: better that somebody notices and starts it again.
         ended = &mut committers => {
             ended?.context(ended_badly)?;
@@ -109,6 +116,12 @@ pub async fn run(
     }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// Time since the machine was started, sleep included.
+fn wakeful() -> Elapsed {
+    let clock = WakefulClock::new();
+    Arc::new(move || clock.elapsed())
 }
 
 fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {

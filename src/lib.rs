@@ -14,9 +14,11 @@
 //! all of it from outside, beside what people write by hand.
 
 pub mod app;
+pub mod backing;
 pub mod bench;
 pub mod cli;
 pub mod config;
+pub mod dispatch;
 pub mod domain;
 pub mod http;
 pub mod ledger;

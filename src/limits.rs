@@ -346,3 +346,37 @@ pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// How often an observer looks again though it heard of nothing.
 pub const EVENTS_REFRESH: Duration = Duration::from_secs(30);
+
+/// Forwarded operations under way at once; beyond, new ones get 503 before anything is announced.
+pub const FORWARDS_IN_FLIGHT: usize = 4_096;
+
+/// Undecided operations and barriers that this process takes up at once without a client that waits.
+pub const RECOVERIES_IN_FLIGHT: usize = 64;
+
+/// Undecided operations and waiting leases of one look.
+pub const RECOVERED_AT_ONCE: u32 = 64;
+
+/// Between two looks for what is left to do. Two indexed reads; a doubt ends at most this much later.
+pub const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
+
+/// For how long what was learnt of an upstream is offered to a database that does not take it. Afterwards the next step
+/// finds it out anew.
+pub const SETTLE_PATIENCE: Duration = Duration::from_mins(1);
+
+/// Between two such offers.
+pub const SETTLE_PAUSE: Duration = Duration::from_millis(200);
+
+/// For how long a task works at a barrier before it is looked for anew.
+pub const BARRIER_PATIENCE: Duration = Duration::from_mins(1);
+
+/// The first pause of a barrier whose store does not answer; each further one is twice as long.
+pub const BARRIER_PAUSE_LEAST: Duration = Duration::from_millis(50);
+
+/// The longest pause of a barrier.
+pub const BARRIER_PAUSE_MOST: Duration = Duration::from_secs(5);
+
+/// How long an acquire, an advance or a transfer waits for a barrier when its caller names no time.
+pub const BARRIER_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a write that waits for another one goes without looking again: what another replica decides is not heard of.
+pub const LANE_LOOK: Duration = Duration::from_millis(100);

@@ -58,7 +58,7 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     }
     if data_plane {
         // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
-        response.headers_mut().insert(FENCING_SOURCE, GATEWAY);
+        response.headers_mut().entry(FENCING_SOURCE).or_insert(GATEWAY);
     }
     if head { without_body(response) } else { response }
 }

@@ -22,6 +22,7 @@ mod observe;
 mod operations;
 pub mod problem;
 mod query;
+mod relay;
 mod resources;
 mod routes;
 mod transfer;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Span;
 
+use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::{Clock, Timestamp};
@@ -62,6 +64,8 @@ pub use wire::render_receipt;
 pub struct Door {
     /// Where commands and reads go.
     pub ledger: Ledger,
+    /// Where announced effects and reads of upstreams go.
+    pub dispatch: Dispatch,
     /// Measures latency and dates request ids; leases live by the ledger's own time.
     pub clock: Arc<dyn Clock>,
     /// Makes request ids, nonces and jitter.
@@ -138,7 +142,8 @@ async fn called(
     let call = route.call(&head.method).ok_or_else(|| not_allowed(route, &head.method))?;
     extract::addressed(head)?;
     extract::single(&head.headers)?;
-    let query = Query::parse(&head.uri, call.query)?;
+    // What the query of the data plane means, the store behind it tells.
+    let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };
     let asked = Asked { hall, head, query };
     match call.run {
         Run::Read(read) => read(asked).await,

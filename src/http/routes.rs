@@ -103,6 +103,7 @@ const ROUTES: &[Route] = &[
             read("HEAD", &[], |asked| Box::pin(fenced::read(asked))),
             change("PUT", &[], |asked, body| Box::pin(fenced::write(asked, body))),
             change("POST", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+            change("PATCH", &[], |asked, body| Box::pin(fenced::write(asked, body))),
             change("DELETE", &[], |asked, body| Box::pin(fenced::write(asked, body))),
         ],
     },

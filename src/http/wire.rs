@@ -34,6 +34,8 @@ pub(super) const FENCING_COMMIT: HeaderName = HeaderName::from_static("fencing-c
 pub(super) const FENCING_SOURCE: HeaderName = HeaderName::from_static("fencing-source");
 /// Whether this repeats the first answer.
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// An upstream's own `ETag`.
+pub(super) const FENCING_UPSTREAM_ETAG: HeaderName = HeaderName::from_static("fencing-upstream-etag");
 /// The token of an acquire or of an external issuer.
 pub(super) const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 /// Its other name.

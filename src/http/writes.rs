@@ -25,7 +25,7 @@ use super::body::{Allowance, Payload, worked};
 use super::decide::Subject;
 use super::fenced::written;
 use super::json::{Object, invalid};
-use super::member::{Draft, Words};
+use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
 use super::{Asked, extract, names};
@@ -184,7 +184,7 @@ fn draft(object: &mut Object, method: Method, known: &Namespaces) -> Result<Draf
             if_none_match: read(object, "if_none_match", TagList::parse)?,
         },
         content_type: read(object, "content_type", ContentType::parse)?,
-        body: content(object, &place.rules)?,
+        content: Content::Document(content(object, &place.rules)?),
         place,
     })
 }
