@@ -380,3 +380,6 @@ pub const BARRIER_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a write that waits for another one goes without looking again: what another replica decides is not heard of.
 pub const LANE_LOOK: Duration = Duration::from_millis(100);
+
+/// Undecided operations that are looked through for a list over all resources.
+pub const UNDECIDED_SCANNED: u32 = 1_000;

@@ -23,6 +23,7 @@ mod operations;
 pub mod problem;
 mod query;
 mod relay;
+mod resolve;
 mod resources;
 mod routes;
 mod transfer;
