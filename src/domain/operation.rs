@@ -90,6 +90,8 @@ pub enum Method {
     Put,
     /// Replace the whole content; another word on the wire, so another fingerprint.
     Post,
+    /// Change a part of the content, in a way that only a store behind HTTP knows.
+    Patch,
     /// Remove the target, or the whole resource.
     Delete,
 }
@@ -101,6 +103,7 @@ impl Method {
         match self {
             Self::Put => "PUT",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -108,7 +111,7 @@ impl Method {
     /// The method that an HTTP word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Put, Self::Post, Self::Delete].into_iter().find(|method| method.word() == word)
+        [Self::Put, Self::Post, Self::Patch, Self::Delete].into_iter().find(|method| method.word() == word)
     }
 }
 

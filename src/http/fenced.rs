@@ -140,14 +140,14 @@ async fn body_of(
     payload: &mut Payload,
 ) -> Result<Held, Problem> {
     let limit = match method {
-        Method::Put | Method::Post => place.rules.max_body_bytes,
+        Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
         Method::Delete => 0,
     };
     let whose = format!("namespace {:?}", place.address.resource.namespace());
     let read = payload.read(&Allowance { limit, whose, copies: 1 }, &asked.hall.bodies, BODY_TIMEOUT).await;
     read.map_err(|problem| match method {
         Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
-        Method::Put | Method::Post | Method::Delete => problem,
+        Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
     })
 }
 

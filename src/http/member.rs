@@ -68,7 +68,9 @@ impl Draft {
         let content_type = self.content_type.as_ref();
         let fingerprint = Fingerprint::of(self.method, &address, content_type, &digest, &self.preconditions);
         let document = match self.method {
-            Method::Put | Method::Post => Some(Document { content_type: self.content_type, body: self.body }),
+            Method::Put | Method::Post | Method::Patch => {
+                Some(Document { content_type: self.content_type, body: self.body })
+            }
             Method::Delete => None,
         };
         Ok(Member {

@@ -158,6 +158,8 @@ fn method(object: &mut Object) -> Result<Method, Problem> {
         return Err(object.refuse("method", "it is missing; give PUT, POST or DELETE"));
     };
     Method::from_word(&word)
+        // A document store replaces its content as a whole.
+        .filter(|method| *method != Method::Patch)
         .ok_or_else(|| object.refuse("method", &format!("it is {word:?}; it is one of PUT, POST, DELETE")))
 }
 
@@ -295,7 +297,7 @@ fn explain(member: &MemberVerdict, method: Method) -> VerdictJson<'_> {
 const fn done(method: Method, replaces: bool) -> Done {
     match (method, replaces) {
         (Method::Delete, _) => Done::Removed,
-        (Method::Put | Method::Post, true) => Done::Replaced,
-        (Method::Put | Method::Post, false) => Done::Created,
+        (Method::Put | Method::Post | Method::Patch, true) => Done::Replaced,
+        (Method::Put | Method::Post | Method::Patch, false) => Done::Created,
     }
 }

@@ -113,8 +113,10 @@ fn end_life(
 fn done(snapshot: &Snapshot, member: &Member) -> Done {
     match member.method {
         Method::Delete => Done::Removed,
-        Method::Put | Method::Post if snapshot.target(&member.address).is_some() => Done::Replaced,
-        Method::Put | Method::Post => Done::Created,
+        Method::Put | Method::Post | Method::Patch if snapshot.target(&member.address).is_some() => {
+            Done::Replaced
+        }
+        Method::Put | Method::Post | Method::Patch => Done::Created,
     }
 }
 

@@ -85,7 +85,7 @@ fn life(case: &Case<'_>) -> Option<Refusal> {
 /// only wants to update names one.
 pub(super) fn is_recreation(case: &Case<'_>) -> bool {
     let brings_content = match case.member.method {
-        Method::Put | Method::Post => true,
+        Method::Put | Method::Post | Method::Patch => true,
         Method::Delete => false,
     };
     let position = case.member.claim.position;
@@ -262,7 +262,7 @@ fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusa
 /// A removal of what never existed changes nothing and is told so.
 fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
     let exists = match case.member.method {
-        Method::Put | Method::Post => true,
+        Method::Put | Method::Post | Method::Patch => true,
         Method::Delete if case.member.removes_resource() => case.row.published().is_some(),
         Method::Delete => case.snapshot.target(&case.member.address).is_some(),
     };

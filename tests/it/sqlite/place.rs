@@ -203,7 +203,9 @@ impl Draft {
         let (digest, preconditions) = (BodyDigest::of(&self.body), Preconditions::default());
         let document = match self.method {
             Method::Delete => None,
-            Method::Put | Method::Post => Some(Document { content_type, body: self.body.clone() }),
+            Method::Put | Method::Post | Method::Patch => {
+                Some(Document { content_type, body: self.body.clone() })
+            }
         };
         let kind = document.as_ref().and_then(|document| document.content_type.as_ref());
         Member {

@@ -99,7 +99,7 @@ impl Draft {
         let content_type = self.content_type.map(|text| ContentType::parse(text).unwrap());
         let digest = BodyDigest::of(self.body.as_bytes());
         let brings_content = match self.method {
-            Method::Put | Method::Post => true,
+            Method::Put | Method::Post | Method::Patch => true,
             Method::Delete => false,
         };
         Member {
