@@ -383,3 +383,44 @@ pub const LANE_LOOK: Duration = Duration::from_millis(100);
 
 /// Undecided operations that are looked through for a list over all resources.
 pub const UNDECIDED_SCANNED: u32 = 1_000;
+
+/// Connections to one upstream at once; further requests wait for their turn within the time for connecting. More than
+/// the callers that one gateway serves well, and few enough for the descriptors of a process with several upstreams.
+pub const UPSTREAM_CONNECTIONS: usize = 512;
+
+/// Connections to one upstream that are kept while nothing is sent: as many as a busy gateway uses at once.
+pub const UPSTREAM_IDLE: usize = 256;
+
+/// How often idle connections are looked through. One is closed at the second look, so after two to four seconds: below
+/// the five of common servers, which else close it in the moment in which it is used again.
+pub const UPSTREAM_IDLE_LOOK: Duration = Duration::from_secs(2);
+
+/// Longest head of an upstream's answer, in bytes.
+pub const UPSTREAM_HEAD_BYTES: usize = 65_536;
+
+/// Most header fields of an upstream's answer.
+pub const UPSTREAM_HEADERS: usize = 100;
+
+/// Bytes in flight on one HTTP/2 stream from an upstream: the default of 64 KiB makes a large answer wait for the way back.
+pub const UPSTREAM_WINDOW_BYTES: u32 = 1_048_576;
+
+/// Largest JSON document that a stamp is put into or read from, in bytes: it is held in memory as a whole.
+pub const STAMPED_JSON_BYTES: u64 = 8 * 1_048_576;
+
+/// Largest cell of the gateway's own that names a content object, in bytes: a stamp, a name and a content type.
+pub const POINTER_CELL_BYTES: u64 = 16_384;
+
+/// Largest body that stays in memory while it waits to be forwarded, in bytes; a larger one goes to disk.
+pub const SPOOL_BYTES: u64 = 1_048_576;
+
+/// Bytes of a body on disk that are written or read at once: few calls to the threads that block, and little memory.
+pub const SPOOL_PIECE_BYTES: usize = 262_144;
+
+/// Compare-and-sets that a probe sends at once on one validator (`protocol.md` section 7).
+pub const PROBE_RACERS: usize = 16;
+
+/// Rounds of that race: a store that compares and sets in two steps may be lucky once.
+pub const PROBE_ROUNDS: usize = 5;
+
+/// How much of an upstream's unexpected answer a probe shows, in bytes.
+pub const PROBE_DETAIL_BYTES: usize = 200;

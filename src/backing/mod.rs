@@ -1,85 +1,163 @@
-//! PLACEHOLDER until the backing branch is merged.
-use crate::domain::counter::{Incarnation, Sequence};
-use crate::domain::document::ContentType;
-use crate::domain::operation::{Method, OperationId};
+//! The client to stores behind HTTP.
+//!
+//! One call is one request: nothing is sent again, no redirect is followed, no proxy is used, nothing is decompressed. What
+//! it must never do is to call a doubt a failure: [`Sent::NotSent`] means that not one byte was written.
+
+mod address;
+mod cells;
+mod headers;
+mod incoming;
+mod line;
+mod link;
+mod order;
+mod outgoing;
+mod plain;
+mod pool;
+pub mod probe;
+mod read;
+pub mod spool;
+mod stream;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+pub use incoming::ReadBody;
+pub use line::OpenError;
+pub use order::{Answer, Asked, CellRead, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
+
+use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
-use crate::domain::resource::{Address, ResourceName};
-use crate::domain::store::HttpStore;
-use crate::domain::upstream::{Base, CellSeen, Field, Payload, Relayed, Stamp};
-pub struct Upstream;
+use crate::domain::resource::ResourceName;
+use crate::domain::store::{HttpStore, StampPlace};
+use crate::domain::upstream::{Base, CellSeen, Class, Stamp};
+use line::Line;
+use pool::{Patience, Pool};
+
+/// The store of one namespace, with its connections.
+pub struct Upstream {
+    store: HttpStore,
+    pool: Arc<Pool>,
+}
+
 impl Upstream {
-    pub fn store(&self) -> &HttpStore {
-        loop {}
+    /// Reads the address and the certificates; nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`OpenError`] says which of them cannot be used.
+    pub fn open(store: HttpStore) -> Result<Self, OpenError> {
+        let line = Line::open(&store)?;
+        let patience =
+            Patience { connect: store.connect_timeout.duration(), answer: store.timeout.duration() };
+        let fresh = matches!(store.class, Class::Serial);
+        Ok(Self { pool: Arc::new(Pool::new(line, patience, fresh)), store })
     }
-    pub async fn send(&self, _o: &Order) -> Sent {
-        loop {}
+
+    /// What the configuration says of it.
+    #[must_use]
+    pub const fn store(&self) -> &HttpStore {
+        &self.store
     }
-    pub async fn read_cell(&self, _r: &ResourceName) -> CellRead {
-        loop {}
+
+    /// One attempt: exactly one request that has an effect. With a pointer cell an upload of the content goes before it.
+    pub async fn send(&self, order: &Order) -> Sent {
+        let sending = async {
+            match (self.store.class, &self.store.stamp) {
+                (Class::Conditional, Some(place)) => self.send_cell(place, order).await,
+                (Class::Conditional, None) => Sent::NotSent("the store has no place for a stamp".to_owned()),
+                (Class::FenceAware | Class::Idempotent | Class::Serial, _) => self.send_plain(order).await,
+            }
+        };
+        self.in_time(sending).await
     }
-    pub async fn rewrite_cell(&self, _r: &ResourceName, _b: &Base, _s: &Stamp) -> Sent {
-        loop {}
+
+    /// `conditional`: what the cell shows.
+    pub async fn read_cell(&self, resource: &ResourceName) -> CellRead {
+        let Some(place) = &self.store.stamp else {
+            return CellRead::Unreadable("the store has no cells".to_owned());
+        };
+        match timeout(self.whole_time(), self.look_at(place, resource)).await {
+            Err(_) => CellRead::Unreadable("the cell was not read in time".to_owned()),
+            Ok(Ok(seen)) => CellRead::Seen(seen),
+            Ok(Err(why)) => CellRead::Unreadable(why),
+        }
     }
-    pub async fn advance(&self, _r: &ResourceName, _i: Incarnation, _p: Position) -> Sent {
-        loop {}
+
+    /// `conditional`: the same content with a new stamp, on `base`; an empty cell where the stamp is that of an empty one,
+    /// which it must be over a cell that is absent or a tombstone.
+    pub async fn rewrite_cell(&self, resource: &ResourceName, base: &Base, stamp: &Stamp) -> Sent {
+        match &self.store.stamp {
+            None => Sent::NotSent("the store has no cells".to_owned()),
+            Some(place) => self.in_time(self.rewrite(place, resource, base, stamp)).await,
+        }
     }
-    pub async fn ask(&self, _o: &Order) -> Asked {
-        loop {}
+
+    /// `fence_aware`: raises what the upstream holds, without any other effect.
+    pub async fn advance(
+        &self,
+        resource: &ResourceName,
+        incarnation: Incarnation,
+        position: Position,
+    ) -> Sent {
+        self.in_time(self.send_advance(resource, incarnation, position)).await
     }
-    pub async fn read(&self, _o: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
-        loop {}
+
+    /// `idempotent`: the outcome of a key, where a status address is configured.
+    pub async fn ask(&self, order: &Order) -> Asked {
+        match timeout(self.whole_time(), self.ask_for(order)).await {
+            Ok(asked) => asked,
+            Err(_) => Asked::Unclear("the upstream did not say in time".to_owned()),
+        }
+    }
+
+    /// GET or HEAD, streamed: after the head the store's time-out bounds the wait for each piece of the body.
+    ///
+    /// # Errors
+    /// [`ReadFailed`] says how far it came.
+    pub async fn read(&self, order: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
+        match &self.store.stamp {
+            None => self.read_plain(order, None).await,
+            Some(StampPlace::Header(name)) => self.read_plain(order, Some(name)).await,
+            Some(StampPlace::Json(pointer)) => self.read_json(order, pointer).await,
+            Some(StampPlace::Pointer) => self.read_pointed(order).await,
+        }
+    }
+
+    /// The longest that one attempt takes (`StoreRules::timeout`), however many messages it is made of.
+    const fn whole_time(&self) -> Duration {
+        self.store.rules().timeout.duration()
+    }
+
+    /// What runs out of time has perhaps been sent.
+    async fn in_time(&self, sending: impl Future<Output = Sent>) -> Sent {
+        match timeout(self.whole_time(), sending).await {
+            Ok(sent) => sent,
+            Err(_) => Sent::Doubt(format!("not done in {} ms", self.whole_time().as_millis())),
+        }
+    }
+
+    /// A success without a strong validator says nothing that a later send could rest on: the cell itself does.
+    async fn read_back(&self, place: &StampPlace, resource: &ResourceName, mut answer: Answer) -> Sent {
+        match self.look_at(place, resource).await {
+            Ok(CellSeen::Stamped(validator, stamp)) => {
+                answer.relayed.etag = Some(validator.as_str().to_owned());
+                answer.stamp = Some(stamp);
+                Sent::Answered(answer)
+            }
+            Ok(CellSeen::Absent) => Sent::Doubt("the store said yes, and there is no cell".to_owned()),
+            Ok(CellSeen::Unstamped(_)) => {
+                Sent::Doubt("the store said yes, and the cell has no stamp".to_owned())
+            }
+            Ok(CellSeen::Strange(why)) => Sent::Doubt(format!("the store said yes, and {why}")),
+            Err(why) => Sent::Doubt(format!("the store said yes, and the cell cannot be read: {why}")),
+        }
     }
 }
-pub struct Order {
-    pub address: Address,
-    pub method: Method,
-    pub query: Option<String>,
-    pub headers: Vec<Field>,
-    pub content_type: Option<ContentType>,
-    pub payload: Payload,
-    pub position: Position,
-    pub sequence: Option<Sequence>,
-    pub incarnation: Incarnation,
-    pub operation_id: OperationId,
-    pub base: Base,
-    pub stamp: Option<Stamp>,
-}
-pub enum Sent {
-    Answered(Answer),
-    NotSent(String),
-    Doubt(String),
-}
-pub struct Answer {
-    pub relayed: Relayed,
-    pub holds: Option<Position>,
-    pub stamp: Option<Stamp>,
-}
-pub enum CellRead {
-    Seen(CellSeen),
-    Unreadable(String),
-}
-pub enum Asked {
-    Done(Relayed),
-    NotFound,
-    Unclear(String),
-}
-pub struct ReadOrder {
-    pub address: Address,
-    pub head: bool,
-    pub query: Option<String>,
-    pub headers: Vec<Field>,
-}
-pub type ReadBody = http_body_util::Empty<bytes::Bytes>;
-pub struct ReadAnswer {
-    pub status: u16,
-    pub headers: Vec<Field>,
-    pub etag: Option<String>,
-    pub stamp: Option<Stamp>,
-    pub body: ReadBody,
-    pub length: Option<u64>,
-}
-pub enum ReadFailed {
-    Unreachable(String),
-    TimedOut(String),
-    Broken(String),
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Upstream({})", self.store.base)
+    }
 }

@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod backing;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod cli;
