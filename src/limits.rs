@@ -147,6 +147,56 @@ pub const HOLD_MS_GREATEST: u64 = 30 * 86_400_000;
 /// Largest scope of a namespace: more segments than that do not fit into the longest name in practice.
 pub const SCOPE_GREATEST: u16 = 64;
 
+/// How long one attempt at a store behind HTTP may take where none is configured, in milliseconds.
+pub const STORE_TIMEOUT_MS: u64 = 5_000;
+
+/// Longest time that one attempt at a store behind HTTP may be given, in milliseconds: 10 minutes. The resource waits
+/// for it.
+pub const STORE_TIMEOUT_MS_GREATEST: u64 = 600_000;
+
+/// How long a connection to a store behind HTTP may take where none is configured, in milliseconds.
+pub const STORE_CONNECT_TIMEOUT_MS: u64 = 1_000;
+
+/// Longest time that a connection to a store behind HTTP may be given, in milliseconds: beyond a minute nobody is there.
+pub const STORE_CONNECT_TIMEOUT_MS_GREATEST: u64 = 60_000;
+
+/// Largest answer to a write that is taken from a store behind HTTP where none is configured, in bytes.
+pub const STORE_RESPONSE_BYTES: u64 = 1_048_576;
+
+/// Largest answer to a write that a configuration may allow, in bytes: it is held in memory until it is relayed.
+pub const STORE_RESPONSE_BYTES_GREATEST: u64 = 64 * 1_048_576;
+
+/// How long a store is taken to remember an idempotency key where nothing is configured, in milliseconds: a day, as
+/// common services do.
+pub const STORE_KEY_RETENTION_MS: u64 = 86_400_000;
+
+/// Shortest retention of keys that a store may be configured with, in milliseconds: shorter ones end within one attempt.
+pub const STORE_KEY_RETENTION_MS_LEAST: u64 = 1_000;
+
+/// Longest retention of keys that a store may be configured with, in milliseconds: a year. It is a promise of somebody
+/// else, and a longer one is a slip of the pen.
+pub const STORE_KEY_RETENTION_MS_GREATEST: u64 = 365 * 86_400_000;
+
+/// Longest time after which a doubt may be assumed to be over, in milliseconds: 30 days. Longer is never, which is what
+/// leaving it out means.
+pub const STORE_UNCERTAIN_MS_GREATEST: u64 = 30 * 86_400_000;
+
+/// Headers in one of the lists of a store, at most: a request has no more than [`HEADER_FIELDS`].
+pub const STORE_HEADERS: usize = 64;
+
+/// Longest name of a header in a configuration, in bytes.
+pub const STORE_HEADER_NAME_BYTES: usize = 128;
+
+/// Longest base address, status path and stamp pointer of a store, in bytes: with the longest name behind it an address
+/// still fits into what common servers take (8 KiB).
+pub const STORE_ADDRESS_BYTES: usize = 1_024;
+
+/// Largest secret of a store, in bytes: what common servers take in one header.
+pub const STORE_SECRET_BYTES: u64 = 8_192;
+
+/// Largest file of roots for a store, in bytes: those of a whole system are a fifth of it.
+pub const STORE_ROOTS_BYTES: u64 = 1_048_576;
+
 /// How long a client command waits for a connection.
 pub const CLIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

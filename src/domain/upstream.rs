@@ -254,6 +254,11 @@ impl StatusSet {
     pub fn contains(&self, status: u16) -> bool {
         self.0.get(usize::from(status / 64)).is_some_and(|word| word & (1_u64 << (status % 64)) != 0)
     }
+
+    /// What is in it, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        (0..640).filter(|status| self.contains(*status))
+    }
 }
 
 /// Answers that are definitely without effect where nothing else is configured (`protocol.md` section 7).

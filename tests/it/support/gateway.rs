@@ -1,12 +1,13 @@
 //! Whole gateways: one in this process under a clock moved by hand, and real processes that can be killed.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, Flags, KeySource, Sources, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::time::Clock;
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,6 +73,7 @@ impl Gateway {
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             namespaces: namespaces.clone(),
+            stores: BTreeMap::new(),
         };
         let drain_time = std::time::Duration::from_millis(500);
         let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
@@ -108,7 +110,7 @@ impl Gateway {
 /// A database address as the configuration reads it.
 fn database(url: &str) -> Database {
     let flags = Flags { database: Some(url.to_owned()), ..Flags::default() };
-    let sources = Sources { file: None, variables: &Variables::default(), flags: &flags };
+    let sources = Sources { file: None, variables: &Variables::default(), flags: &flags, outside: &Nowhere };
     Config::parse(&sources).unwrap().database
 }
 
