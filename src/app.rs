@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
@@ -79,12 +80,13 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let upstreams = open_upstreams(&config)?;
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
-    let dispatch = Dispatch::start(ledger.clone(), Upstreams::new(), wakeful(), shutdown.clone());
+    let dispatch = Dispatch::start(ledger.clone(), upstreams, wakeful(), shutdown.clone());
     let door = Door {
         ledger,
         dispatch: dispatch.clone(),
@@ -116,6 +118,17 @@ pub async fn run(
     }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// A client for each store behind HTTP.
+fn open_upstreams(config: &Config) -> anyhow::Result<Upstreams> {
+    let mut upstreams = Upstreams::new();
+    for (namespace, store) in &config.stores {
+        let upstream = Upstream::open(store.clone())
+            .with_context(|| format!("the store of namespace {namespace:?} cannot be used"))?;
+        upstreams.insert(namespace.clone(), Arc::new(upstream));
+    }
+    Ok(upstreams)
 }
 
 /// Time since the machine was started, sleep included.

@@ -136,7 +136,7 @@ impl Dispatch {
         let (shop, lease) = (self.shop.clone(), lease.clone());
         self.shop.spawn(async move {
             if barrier::raise_for(&shop, &lease).await {
-                drop(reply.send(()));
+                let _heard = reply.send(());
             }
         });
         done
@@ -149,7 +149,7 @@ impl Dispatch {
         let (shop, resource) = (self.shop.clone(), resource.clone());
         self.shop.spawn(async move {
             if barrier::raise(&shop, &resource, None).await {
-                drop(reply.send(()));
+                let _heard = reply.send(());
             }
         });
         done

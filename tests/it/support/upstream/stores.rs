@@ -180,14 +180,17 @@ impl Store {
             return Reply::of(200, "gone");
         }
         let tag = match tags {
-            Tags::Counter | Tags::Silent | Tags::Ignoring | Tags::Headerless => format!("\"v{}\"", self.counter),
+            Tags::Counter | Tags::Silent | Tags::Ignoring | Tags::Headerless => {
+                format!("\"v{}\"", self.counter)
+            }
             Tags::Weak => format!("W/\"v{}\"", self.counter),
             Tags::ContentHash => {
                 let digest = Sha256::digest(body).iter().fold(String::new(), |t, b| format!("{t}{b:02x}"));
                 format!("\"{digest}\"")
             }
         };
-        let kept = |name: &str| name.starts_with("x-") || name.starts_with("content-") && name != "content-length";
+        let kept =
+            |name: &str| name.starts_with("x-") || name.starts_with("content-") && name != "content-length";
         let headers = arrival.headers.iter().filter(|(name, _)| tags != Tags::Headerless && kept(name));
         let cell = Cell { body: body.to_vec(), headers: headers.cloned().collect(), tag: tag.clone() };
         let old = self.cells.insert(arrival.target.clone(), cell);

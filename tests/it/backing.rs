@@ -1,0 +1,1 @@
+//! (tests of the client to upstreams arrive with their branch)
