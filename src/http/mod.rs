@@ -35,7 +35,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -131,7 +131,13 @@ async fn served(hall: Arc<Hall>, route: &'static Route, request: Request) -> Res
     let mut payload = Payload::new(&head.headers, body);
     let answer = called(&hall, route, &head, &mut payload).await;
     payload.linger();
-    answer.unwrap_or_else(IntoResponse::into_response)
+    let mut response = answer.unwrap_or_else(IntoResponse::into_response);
+    if let Some(guarantee) =
+        names::guarantee_of(&head.uri, hall.namespaces()).filter(|_| route.is_data_plane())
+    {
+        response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
+    }
+    response
 }
 
 async fn called(

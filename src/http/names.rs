@@ -53,6 +53,14 @@ pub(super) fn rules_of(namespace: &Namespace, known: &Namespaces) -> Result<Name
     }
 }
 
+/// What the store of the namespace in this address promises, where the address has one that is known.
+pub(super) fn guarantee_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
+    let bytes = decoded_below(uri, "/fenced");
+    let name = bytes.split(|byte| *byte == b'/').next()?;
+    let namespace = Namespace::parse(std::str::from_utf8(name).ok()?).ok()?;
+    known.rules(&namespace).map(|rules| rules.definition.store.guarantee())
+}
+
 /// The operation id that the rest of the path is.
 pub(super) fn operation_below(uri: &Uri, prefix: &str) -> Result<OperationId, Problem> {
     operation_of(&decoded_below(uri, prefix))
