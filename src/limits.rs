@@ -474,3 +474,6 @@ pub const PROBE_ROUNDS: usize = 5;
 
 /// How much of an upstream's unexpected answer a probe shows, in bytes.
 pub const PROBE_DETAIL_BYTES: usize = 200;
+
+/// Disk for bodies that wait to be forwarded, all of them together, in KiB: 64 of the largest.
+pub const SPOOLED_IN_FLIGHT_KIB: usize = 4 * 1_048_576;

@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::backing::spool::{SpoolError, SpoolWriter};
 pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::ledger::{Ledger, Unserved};

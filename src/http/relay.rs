@@ -5,22 +5,24 @@ mod answer;
 mod carry;
 mod read;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::CONNECTION;
 use axum::response::Response;
+use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
-use crate::domain::upstream::{Class, Field, Payload as Carried};
-use crate::limits::BODY_TIMEOUT;
+use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
+use crate::limits::{BODY_TIMEOUT, STAMPED_JSON_BYTES};
 use crate::protocol::command::{Forward, Member};
 
 use super::acquire::drawn;
-use super::body::{Allowance, Held, Payload, worked};
+use super::body::{Allowance, Payload, Spooled, worked};
 use super::fenced::HEADERS;
 use super::json::unreadable;
 use super::member::{Content, Draft, body_of_removal};
@@ -88,7 +90,7 @@ async fn member(
     class: Class,
     store: &HttpStore,
     payload: &mut Payload,
-) -> Result<(Member, OwnedSemaphorePermit), Problem> {
+) -> Result<(Member, Vec<OwnedSemaphorePermit>), Problem> {
     let headers = asked.headers();
     let method = Method::from_word(asked.head.method.as_str()).ok_or_else(Problem::fault_without_change)?;
     fits(class, method)?;
@@ -101,9 +103,9 @@ async fn member(
     let incarnation = extract::incarnation(headers)?;
     let preconditions = extract::preconditions(headers)?;
     let content_type = extract::content_type(headers)?;
-    let (body, memory) = received(asked, method, &place, payload).await?;
+    let Spooled { payload: body, reserved: memory } = received(asked, method, &place, payload).await?;
     if method == Method::Put && matches!(store.stamp, Some(StampPlace::Json(_))) {
-        is_json_object(&body)?;
+        is_json_object(&body).await?;
     }
     let drawn = drawn(asked.hall)?;
     let (first, _) = drawn.split_at(8);
@@ -148,28 +150,37 @@ async fn received(
     method: Method,
     place: &Place,
     payload: &mut Payload,
-) -> Result<(Carried, OwnedSemaphorePermit), Problem> {
+) -> Result<Spooled, Problem> {
     let limit = match method {
         Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
         Method::Delete => 0,
     };
     let whose = format!("namespace {:?}", place.address.resource.namespace());
-    let read = payload.read(&Allowance { limit, whose, copies: 1 }, &asked.hall.bodies, BODY_TIMEOUT).await;
-    let Held { bytes, memory } = read.map_err(|problem| match method {
+    let allowance = Allowance { limit, whose, copies: 1 };
+    let received = payload.spool(&allowance, &asked.hall.bodies, &asked.hall.spooled, BODY_TIMEOUT).await;
+    received.map_err(|problem| match method {
         Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
         Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
-    })?;
-    Ok((worked(bytes.len(), move || Carried::of(bytes)).await?, memory))
+    })
 }
 
-fn is_json_object(body: &Carried) -> Result<(), Problem> {
-    let object = match &body.bulk {
-        crate::domain::upstream::Bulk::Memory(bytes) => {
-            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok()
-        }
-        crate::domain::upstream::Bulk::Disk(_) => false,
-    };
-    if object {
+/// The stamp goes into the document, so it has to be one, and short enough to be held in memory.
+async fn is_json_object(body: &Carried) -> Result<(), Problem> {
+    if body.length > STAMPED_JSON_BYTES {
+        let detail = format!(
+            "the store keeps its stamp inside the document, which may have at most {STAMPED_JSON_BYTES} bytes"
+        );
+        return Err(Problem::new(Code::BodyTooLarge, detail));
+    }
+    let (bulk, length) = (body.bulk.clone(), usize::try_from(body.length).unwrap_or(usize::MAX));
+    let object = worked(length, move || {
+        let bytes = match bulk {
+            Bulk::Memory(bytes) => Ok(bytes),
+            Bulk::Disk(spool) => spool.read_at(0, length),
+        };
+        bytes.is_ok_and(|bytes| serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes).is_ok())
+    });
+    if object.await? {
         return Ok(());
     }
     Err(unreadable("the store keeps its stamp inside the document, so the body has to be a JSON object"))
