@@ -114,18 +114,16 @@ fn check_tells_what_holds_or_all_that_is_wrong() {
 #[test]
 fn check_shows_what_an_upstream_promises_and_never_its_secret() {
     let folder = tempfile::tempdir().unwrap();
-    let mut text = "[namespaces.page]\n".to_owned();
     let classes = [
         ("conditional", "stamp = \"pointer\""),
         ("fence_aware", "credentials = { header = \"authorization\", file = \"secret\" }"),
         ("idempotent", "credentials = { header = \"x-key\", variable = \"STORE_SECRET\" }"),
         ("serial", "max_uncertain_ms = 60000"),
     ];
-    for (class, more) in classes {
-        text.push_str(&format!(
-            "[namespaces.{class}.store]\nhttp = \"http://h/{class}\"\nclass = \"{class}\"\n{more}\n"
-        ));
-    }
+    let store = |(class, more): (&str, &str)| {
+        format!("[namespaces.{class}.store]\nhttp = \"http://h/{class}\"\nclass = \"{class}\"\n{more}\n")
+    };
+    let text = format!("[namespaces.page]\n{}", classes.map(store).concat());
     fs::write(folder.path().join("fencegate.toml"), text).unwrap();
     fs::write(folder.path().join("secret"), "Bearer hush\n").unwrap();
     let check = |more: &[&str]| {
