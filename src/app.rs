@@ -86,7 +86,8 @@ pub async fn run(
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
-    let dispatch = Dispatch::start(ledger.clone(), upstreams, wakeful(), shutdown.clone());
+    let dispatch =
+        Dispatch::start(ledger.clone(), upstreams, wakeful(), surroundings.entropy.clone(), shutdown.clone());
     let door = Door {
         ledger,
         dispatch: dispatch.clone(),

@@ -477,3 +477,12 @@ pub const PROBE_DETAIL_BYTES: usize = 200;
 
 /// Disk for bodies that wait to be forwarded, all of them together, in KiB: 64 of the largest.
 pub const SPOOLED_IN_FLIGHT_KIB: usize = 4 * 1_048_576;
+
+/// How often a store that has passed its probe is probed again (`protocol.md` section 7).
+pub const PROBE_AGAIN: Duration = Duration::from_hours(24);
+
+/// The first pause after a probe that was not passed; each further one is twice as long.
+pub const PROBE_PAUSE_LEAST: Duration = Duration::from_millis(500);
+
+/// The longest pause after a probe that was not passed: so soon is a store that came back written to again.
+pub const PROBE_PAUSE_MOST: Duration = Duration::from_secs(30);

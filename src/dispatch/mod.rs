@@ -7,6 +7,7 @@
 
 mod barrier;
 mod drive;
+mod probe;
 mod recover;
 mod step;
 
@@ -21,12 +22,17 @@ use tokio_util::task::TaskTracker;
 
 pub use crate::backing::spool::{SpoolError, SpoolWriter};
 pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
+use crate::domain::entropy::Entropy;
 use crate::domain::resource::{Namespace, ResourceName};
+use crate::domain::store::HttpStore;
 use crate::ledger::{Ledger, Unserved};
 use crate::limits::{FORWARDS_IN_FLIGHT, RECOVERIES_IN_FLIGHT};
 use crate::protocol::outcome::{Attempt, Standing, Withdrawal, Written};
 use crate::protocol::rows::{IntentRow, LeaseRow};
 use crate::protocol::snapshot::OperationKey;
+
+pub use probe::Earned;
+use probe::Standings;
 
 /// The upstreams of the namespaces that have one.
 pub type Upstreams = BTreeMap<Namespace, Arc<Upstream>>;
@@ -66,6 +72,8 @@ struct Shop {
     ledger: Ledger,
     upstreams: Upstreams,
     elapsed: Elapsed,
+    /// Makes the names under which probes write.
+    entropy: Arc<dyn Entropy>,
     room: Arc<Semaphore>,
     recoveries: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -74,6 +82,7 @@ struct Shop {
     /// What this process works at: nothing is driven twice at once by one process.
     driven: Mutex<HashSet<OperationKey>>,
     raised: Mutex<HashSet<ResourceName>>,
+    standings: Standings,
     stopping: CancellationToken,
 }
 
@@ -84,22 +93,29 @@ impl Dispatch {
         ledger: Ledger,
         upstreams: Upstreams,
         elapsed: Elapsed,
+        entropy: Arc<dyn Entropy>,
         stopping: CancellationToken,
     ) -> Self {
+        let standings = probe::standings(&upstreams);
         let shop = Arc::new(Shop {
             ledger,
             upstreams,
             elapsed,
+            entropy,
             room: Arc::new(Semaphore::new(FORWARDS_IN_FLIGHT)),
             recoveries: Arc::new(Semaphore::new(RECOVERIES_IN_FLIGHT)),
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
             driven: Mutex::default(),
             raised: Mutex::default(),
+            standings,
             stopping,
         });
         if !shop.upstreams.is_empty() {
             shop.spawn(recover::run(shop.clone()));
+        }
+        for (namespace, upstream) in &shop.upstreams {
+            shop.spawn(probe::run(shop.clone(), namespace.clone(), upstream.clone()));
         }
         Self { shop }
     }
@@ -165,6 +181,23 @@ impl Dispatch {
             Some(upstream) => upstream.read(order).await,
             None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
         }
+    }
+
+    /// Whether a store has earned its class; the first probe is waited for at most `patience`.
+    pub async fn earned(&self, namespace: &Namespace, patience: Duration) -> Earned {
+        let Some(standing) = self.shop.standings.get(namespace) else { return Earned::NotAsked };
+        let mut heard = standing.subscribe();
+        // Too late is answered as it stands now.
+        drop(tokio::time::timeout(patience, heard.wait_for(|stands| *stands != Earned::NotYet)).await);
+        standing.borrow().clone()
+    }
+
+    /// The stores in order of their namespaces, and where each stands.
+    pub fn stores(&self) -> impl Iterator<Item = (&Namespace, &HttpStore, Earned)> {
+        let shop = &self.shop;
+        shop.upstreams.iter().filter_map(|(namespace, upstream)| {
+            Some((namespace, upstream.store(), shop.standings.get(namespace)?.borrow().clone()))
+        })
     }
 
     /// The upstream of a namespace.

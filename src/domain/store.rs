@@ -68,6 +68,8 @@ pub struct HttpStore {
     pub key_retention: Millis,
     /// After how long a doubt is assumed to be over; of `serial` only, none for never.
     pub max_uncertain: Option<Millis>,
+    /// Whether it has to pass the probe of its class before anything is written to it.
+    pub probe: bool,
     /// Roots that its certificate is checked against, instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// What the gateway identifies itself with.

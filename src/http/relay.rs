@@ -9,25 +9,30 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, CONTENT_RANGE};
 use axum::response::Response;
 use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
+use crate::dispatch::Earned;
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
 use crate::limits::{BODY_TIMEOUT, STAMPED_JSON_BYTES};
-use crate::protocol::command::{Forward, Member};
+use crate::protocol::command::{Forward, Member, Write};
+use crate::protocol::outcome::Verdict;
+use crate::protocol::{Command, Outcome};
 
 use super::acquire::drawn;
 use super::body::{Allowance, Payload, Spooled, worked};
+use super::decide::Subject;
 use super::fenced::HEADERS;
 use super::json::unreadable;
 use super::member::{Content, Draft, body_of_removal};
 use super::names::Place;
 use super::problem::{Code, Problem};
+use super::query::malformed;
 use super::{Asked, extract};
 
 use carry::Carrying;
@@ -53,9 +58,13 @@ pub(super) async fn write(
     let upstream = dispatch.upstream(&resource.namespace()).ok_or_else(Problem::fault_without_change)?;
     let timeout = place.rules.upstream.map(|rules| rules.timeout.duration()).unwrap_or_default();
     let wait = extract::wait(asked.headers())?.map_or(USUAL_WAIT, Duration::from_secs);
+    let earned = dispatch.earned(&resource.namespace(), wait).await;
     let (member, memory) = member(&asked, place, class, upstream.store(), payload)
         .await
         .map_err(|problem| problem.about(&resource))?;
+    if !earned.admits() {
+        recorded_or_refused(&asked, &member, &earned).await.map_err(|problem| problem.about(&resource))?;
+    }
     let Some(room) = dispatch.room() else {
         let detail = "too many writes to upstreams are under way; send the request again in 1 s";
         return Err(Problem::new(Code::Overloaded, detail).about(&resource));
@@ -84,6 +93,32 @@ pub(super) async fn write(
     carried.await.map_err(|_| Problem::fault())?.answered().map_err(|problem| problem.about(&resource))
 }
 
+/// A store that has not earned its class is sent nothing; what was decided before is answered all the same.
+async fn recorded_or_refused(asked: &Asked<'_>, member: &Member, earned: &Earned) -> Result<(), Problem> {
+    let write = Write { members: vec![member.clone()], dry_run: true };
+    let outcome = asked.hall.decide(Command::Write(write), Subject::default(), None).await?;
+    let Outcome::Explained(verdicts) = &outcome else { return Err(Problem::fault_without_change()) };
+    if !verdicts.iter().any(|one| matches!(one.verdict, Verdict::Admit { .. })) {
+        return Ok(());
+    }
+    let namespace = member.address.resource.namespace();
+    Err(match earned {
+        Earned::Unreachable(_) | Earned::NotYet => Problem::new(
+            Code::UpstreamUnreachable,
+            format!(
+                "the store of namespace {namespace:?} could not be reached yet, and nothing was sent; send the same request again in 1 s"
+            ),
+        ),
+        Earned::Failed(reason) => Problem::new(
+            Code::Quarantined,
+            format!(
+                "the store of namespace {namespace:?} does not do what its class promises, and nothing is written to it: {reason}"
+            ),
+        ),
+        Earned::NotAsked | Earned::Passed => return Ok(()),
+    })
+}
+
 async fn member(
     asked: &Asked<'_>,
     place: Place,
@@ -97,6 +132,7 @@ async fn member(
     if !store.forward_headers.iter().any(|name| name == "content-encoding") {
         extract::not_encoded(headers)?;
     }
+    whole(headers)?;
     let token = extract::token(headers, place.rules.definition.issuer)?;
     let operation_id = extract::operation_id(headers)?;
     let sequence = extract::sequence(headers)?;
@@ -128,6 +164,14 @@ async fn member(
         content: Content::Forwarded(Box::new(forward)),
     };
     Ok((draft.complete(&asked.hall.door.ledger, HEADERS)?, memory))
+}
+
+/// A part of a content would be taken for the whole: the header that says so is not forwarded (RFC 9110 section 14.5).
+fn whole(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(malformed("Content-Range is not taken here; send the whole content"));
+    }
+    Ok(())
 }
 
 /// A cell is replaced or emptied as a whole.

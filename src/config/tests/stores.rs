@@ -75,6 +75,7 @@ fn an_address_and_a_class_are_a_store() {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        probe: true,
         ca_file: None,
         credentials: None,
     };
@@ -114,6 +115,11 @@ fn each_class_has_keys_of_its_own() {
     assert_eq!(read.key_retention, Millis::new(7 * 86_400_000));
     let read = store("http = \"http://h/\", class = \"serial\", max_uncertain_ms = 60000");
     assert_eq!(read.max_uncertain, Some(Millis::new(60_000)));
+    // A probe that sends a request twice is only made where its owner asks for it.
+    assert!(!store("http = \"http://h/\", class = \"idempotent\"").probe);
+    assert!(store("http = \"http://h/\", class = \"idempotent\", probe = true").probe);
+    assert!(!store("http = \"http://h/\", class = \"fence_aware\", probe = false").probe);
+    assert!(!store("http = \"http://h/\", class = \"serial\"").probe);
     for (stamp, place) in [
         ("\"pointer\"", StampPlace::Pointer),
         ("{ json = \"/meta/_fencegate~1\" }", StampPlace::Json("/meta/_fencegate~1".to_owned())),

@@ -156,6 +156,7 @@ impl House {
             ledger.clone(),
             Upstreams::new(),
             Arc::new(|| Duration::ZERO),
+            plan.entropy.clone(),
             CancellationToken::new(),
         );
         let router = router(Door {
