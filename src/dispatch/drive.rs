@@ -9,7 +9,7 @@ use crate::backing::Upstream;
 use crate::domain::time::Timestamp;
 use crate::ledger::Unserved;
 use crate::limits::{SETTLE_PATIENCE, SETTLE_PAUSE};
-use crate::protocol::command::{Finding, Resume, Settle};
+use crate::protocol::command::{Finding, Resume};
 use crate::protocol::outcome::{Attempt, Settled};
 use crate::protocol::snapshot::OperationKey;
 use crate::protocol::{Command, Outcome};
@@ -55,7 +55,7 @@ async fn driven(
             Taken::NotOurs => return Ended::Moved,
         };
         let body = whole_body(&finding);
-        let settle = Command::Settle(Settle { key: key.clone(), attempt: number, finding });
+        let settle = Command::Settle(attempt.taught(finding));
         let settled = match submit(shop, settle).await {
             Ok(Outcome::Settled(settled)) => *settled,
             Ok(Outcome::Resolved(_)) => return Ended::Moved,
