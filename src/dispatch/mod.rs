@@ -126,13 +126,20 @@ impl Dispatch {
         self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
     }
 
-    /// Carries an announced operation to its end. Dropping the receiver changes nothing.
+    /// Time that goes on while the process or the machine sleeps, from some fixed instant.
     #[must_use]
-    pub fn forward(&self, attempt: Attempt, room: Room) -> oneshot::Receiver<Ended> {
+    pub fn elapsed(&self) -> Duration {
+        (self.shop.elapsed)()
+    }
+
+    /// Carries an operation to its end that was announced after `since`, by [`Self::elapsed`]. Dropping the receiver
+    /// changes nothing.
+    #[must_use]
+    pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> oneshot::Receiver<Ended> {
         let (reply, ended) = oneshot::channel();
         let shop = self.shop.clone();
         self.shop.spawn(async move {
-            let answer = drive::drive(&shop, attempt).await;
+            let answer = drive::drive(&shop, attempt, since).await;
             drop(room);
             // A client that hung up is nobody's loss: the outcome is in the ledger.
             drop(reply.send(answer));
