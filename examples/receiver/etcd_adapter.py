@@ -16,7 +16,7 @@ import json
 import urllib.parse
 
 import receiver
-from receiver import Answer, Known, Unavailable, changed, judge, said
+from receiver import Answer, Known, changed, judge, said
 
 # etcd takes 1.5 MiB in one request, and a document goes there in base64 twice.
 receiver.MAX_DOCUMENT_BYTES = 512 << 10
@@ -31,8 +31,8 @@ def packed(text):
 class Etcd:
     """Positions, operations and documents as keys of an etcd."""
 
-    def __init__(self, url):
-        self.address = urllib.parse.urlsplit(url)
+    def __init__(self, url, prefix):
+        self.address, self.prefix = urllib.parse.urlsplit(url), prefix
 
     def transaction(self, success, compare=()):
         """What etcd answers; it reads and writes at one revision, or does nothing where the comparison fails."""
@@ -43,11 +43,11 @@ class Etcd:
             answer = connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unavailable("etcd: %s" % error) from error
+            raise ConnectionError("etcd: %s" % error) from error
         finally:
             connection.close()
         if answer.status != 200:
-            raise Unavailable("etcd: %s" % text.decode(errors="replace"))
+            raise ConnectionError("etcd: %s" % text.decode(errors="replace"))
         return json.loads(text)
 
     def fetched(self, *keys):
@@ -58,7 +58,7 @@ class Etcd:
             yield (json.loads(base64.b64decode(pairs[0]["value"])), pairs[0]["mod_revision"]) if pairs else (None, "0")
 
     def read(self, path):
-        [(document, _)] = self.fetched("document " + path)
+        [(document, _)] = self.fetched(self.prefix + "document " + path)
         if document is None:
             return said(404, error="no such document")
         return Answer(200, base64.b64decode(document["body"]), document["content_type"])
@@ -68,12 +68,12 @@ class Etcd:
             answer = self.tried(request)
             if answer is not None:
                 return answer
-        raise Unavailable("others were faster %d times" % ATTEMPTS)
+        raise ConnectionError("others were faster %d times" % ATTEMPTS)
 
     def tried(self, request):
         """None where somebody else changed the resource or the document meanwhile."""
-        keys = ["resource " + request.resource, "document " + request.path,
-                "operation " + json.dumps([request.resource, request.incarnation, request.operation])]
+        keys = [self.prefix + "resource " + request.resource, self.prefix + "document " + request.path,
+                self.prefix + "operation " + json.dumps([request.resource, request.incarnation, request.operation])]
         (state, since), (document, written), (record, _) = self.fetched(*keys)
         state = state or {"position": [0, 0], "effects": 0}
         known = record and Known(record["digest"], Answer(record["status"], record["answer"].encode()))
@@ -107,5 +107,6 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description="A fence-aware service over etcd.")
     arguments.add_argument("--port", type=int, default=9090, help="0 takes one that is free")
     arguments.add_argument("--etcd", default="http://127.0.0.1:2379", help="where its clients reach it")
+    arguments.add_argument("--prefix", default="", help="of its keys, for several services over one etcd")
     arguments = arguments.parse_args()
-    receiver.serve(arguments.port, Etcd(arguments.etcd))
+    receiver.serve(arguments.port, Etcd(arguments.etcd, arguments.prefix))

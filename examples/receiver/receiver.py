@@ -24,6 +24,7 @@ from collections import namedtuple
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MAX_DOCUMENT_BYTES = 8 << 20
+MAX_DISCARDED_BYTES = 64 << 20
 KEPT_SECONDS = 30 * 24 * 3600  # as long as fencegate itself remembers an operation
 COUNTER = r"(0|[1-9][0-9]{0,18})"
 
@@ -34,10 +35,6 @@ Known = namedtuple("Known", "digest answer")
 
 class Refused(Exception):
     """By what the request itself says, whatever is stored: it changes nothing, and nobody remembers it."""
-
-
-class Unavailable(Exception):
-    """The store did not answer: the effect may have happened."""
 
 
 def said(status, held=None, **members):
@@ -159,6 +156,9 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(411, "send a Content-Length")
         length = int(self.one("Content-Length", COUNTER) or 0)
         if length > MAX_DOCUMENT_BYTES:
+            # Closing on somebody who still sends would cut the answer off, and a cut answer is no refusal.
+            for at in range(0, length if length <= MAX_DISCARDED_BYTES else 0, 1 << 16):
+                self.rfile.read(min(1 << 16, length - at))
             raise Refused(413, "at most %d bytes" % MAX_DOCUMENT_BYTES)
         body = self.rfile.read(length)
         if len(body) < length:
@@ -191,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             answer = act(self.body())
         except Refused as refused:
             answer = said(refused.args[0], error=refused.args[1])
-        except (sqlite3.Error, Unavailable) as error:
+        except (sqlite3.Error, ConnectionError) as error:  # of the store: the effect may have happened
             answer = said(503, error=str(error))
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
@@ -208,13 +208,9 @@ class Handler(BaseHTTPRequestHandler):
         """Not a line for every request."""
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
 def serve(port, store):
-    server = Server(("127.0.0.1", port), Handler)
+    ThreadingHTTPServer.request_queue_size = 128
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.store = store
     print("listening on http://127.0.0.1:%d/" % server.server_port, flush=True)
     server.serve_forever()
