@@ -6,6 +6,7 @@ use reqwest::Method;
 
 use crate::support::client::{Answer, Client};
 use crate::support::postgres::binaries::say;
+use crate::support::postgres::patience;
 use crate::support::stores::missing::{self, ALLOWED_BY, NEED_MOTO, NEED_NGINX, REMEDY, allowed};
 use crate::support::stores::moto::{Moto, Package};
 use crate::support::stores::nginx::{Nginx, Program};
@@ -38,7 +39,10 @@ async fn nginx_keeps_what_it_is_given() {
     assert_eq!(send(&base, Method::DELETE, "/a/b", &[], "").await.status, 204);
     assert_eq!(send(&base, Method::GET, "/a/b", &[], "").await.status, 404);
     let arrivals = ["PUT /a/b 201", "PUT /a/b 204", "GET /a/b 200", "DELETE /a/b 204", "GET /a/b 404"];
-    assert_eq!(nginx.arrivals(), arrivals);
+    let logged = patience::until("all were logged", 10, async || {
+        Some(nginx.arrivals()).filter(|logged| logged.len() >= arrivals.len())
+    });
+    assert_eq!(logged.await, arrivals);
 }
 
 #[tokio::test]

@@ -97,7 +97,8 @@ impl Moto {
                     [package.python, "-c", SERVER].into_iter().map(str::to_owned).collect();
                 command.push(ports[0].to_string());
                 command.extend(package.folder.iter().map(|folder| folder.display().to_string()));
-                let ready = || answers(ports[0], "GET / HTTP/1.0\r\n\r\n", "ListAllMyBucketsResult");
+                let ready =
+                    || answers(ports[0], "GET / HTTP/1.0\r\nhost: x\r\n\r\n", "ListAllMyBucketsResult");
                 Ok((start(&folder, &command, ready)?, ports[0]))
             },
             1,

@@ -58,13 +58,11 @@ impl Nginx {
                 let prefix = folder.display().to_string();
                 let command =
                     [program, "-p".into(), prefix, "-c".into(), settings, "-e".into(), "stderr".into()];
-                let ready = || answers(ports[0], "GET /none HTTP/1.0\r\n\r\n", "404 Not Found");
+                let ready = || answers(ports[0], "GET /.ready HTTP/1.0\r\n\r\n", "204 No Content");
                 Ok((start(&folder, &command, ready)?, ports[0]))
             },
             1,
         );
-        // What asked whether it is there is not part of the story.
-        fs::write(folder.join("arrivals"), "").unwrap();
         Self { folder, port, _server: server }
     }
 
@@ -73,7 +71,8 @@ impl Nginx {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Its own log: method, path and answered status of each request, in the order in which they ended.
+    /// Its own log: method, path and answered status of each request, in the order in which they ended. A line is written
+    /// after the answer was sent, so whoever has the answer may have to ask again.
     pub(crate) fn arrivals(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.join("arrivals")).unwrap();
         log.lines().map(str::to_owned).collect()
@@ -97,6 +96,7 @@ fn configuration(folder: &Path, port: u16) -> String {
          \x20 server {{\n\
          \x20   listen 127.0.0.1:{port};\n\
          \x20   root {folder}/files;\n\
+         \x20   location = /.ready {{ access_log off; return 204; }}\n\
          \x20   location / {{ dav_methods PUT DELETE; create_full_put_path on; dav_access user:rw; }}\n\
          \x20 }}\n}}\n"
     )
