@@ -52,3 +52,5 @@ mod stores;
 mod stories;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upstreams;
