@@ -324,7 +324,7 @@ fn seen(place: &StampPlace, whole: &Whole) -> Result<CellSeen, String> {
 
 /// The name of the object with an operation's content. It depends on the content too: an operation that was refused is not
 /// bound to its id, and the same id may come again with other bytes at the same position.
-fn object_of(order: &Order) -> String {
+pub(super) fn object_of(order: &Order) -> String {
     let mut hash = Sha256::new();
     let kind = order.content_type.as_ref().map_or("", |kind| kind.as_str());
     for part in [order.operation_id.as_str().as_bytes(), order.payload.digest.as_bytes(), kind.as_bytes()] {

@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::faults::{Fault, play};
 use super::Shared;
+use super::faults::{Fault, play};
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
