@@ -115,10 +115,11 @@ pub const fn check(class: Class, stamp: Option<&StampPlace>, scope: u16) -> Resu
     match (class, stamp) {
         (Class::Conditional, None) => Err(DefinitionError::StampMissing),
         (Class::Conditional, Some(_)) if scope != 0 => Err(DefinitionError::ScopeWithCells),
-        (Class::Conditional, Some(_)) => Ok(()),
         (Class::FenceAware | Class::Idempotent | Class::Serial, Some(_)) => {
             Err(DefinitionError::StampWithoutCells)
         }
-        (Class::FenceAware | Class::Idempotent | Class::Serial, None) => Ok(()),
+        (Class::Conditional, Some(_)) | (Class::FenceAware | Class::Idempotent | Class::Serial, None) => {
+            Ok(())
+        }
     }
 }

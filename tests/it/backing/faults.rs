@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use fencegate::backing::Sent;
+use fencegate::backing::{CellRead, Sent};
 use fencegate::domain::time::Millis;
+use fencegate::domain::upstream::{Base, CellSeen};
 
-use super::{answered, is_doubt, order, pair, pair_with};
-use crate::support::upstream::{Fault, Kind};
+use super::{answered, cell_order, is_doubt, order, pair, pair_with, resource};
+use crate::support::upstream::{Fault, Kind, Tags};
 
 /// What is left in the log after the client had all the time to try again.
 const WHILE: Duration = Duration::from_millis(150);
@@ -170,4 +171,26 @@ async fn a_connection_closed_before_reading_is_never_called_answered() {
         assert!(!matches!(sent, Sent::Answered(_)), "{sent:?}");
         assert!(scripted.effects().is_empty());
     }
+}
+
+#[tokio::test]
+async fn an_effect_that_a_store_has_twice_is_one_where_it_knows_the_key() {
+    for (kind, effects) in [(Kind::Serial, 2), (Kind::Idempotent, 1), (Kind::FenceAware, 1)] {
+        let (scripted, upstream) = pair(kind);
+        scripted.fault(Fault::Duplicate);
+        answered(upstream.send(&order("n/r", 1, "op", "x")).await);
+        assert_eq!((scripted.log().len(), scripted.effects().len()), (1, effects), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_yes_without_an_effect_does_not_survive_a_look_at_the_cell() {
+    let (scripted, upstream) = pair(Kind::Conditional(Tags::Counter));
+    scripted.fault(Fault::SuccessWithoutEffect);
+    let lie = cell_order("n/r", 1, "op", "x", Base::Absent);
+    let validator = answered(upstream.send(&lie).await).relayed.validator().unwrap();
+    assert_eq!(upstream.read_cell(&resource("n/r")).await, CellRead::Seen(CellSeen::Absent));
+    let next = cell_order("n/r", 2, "next", "y", Base::Recorded(validator));
+    assert_eq!(answered(upstream.send(&next).await).relayed.status, 412);
+    assert!(scripted.effects().is_empty());
 }
