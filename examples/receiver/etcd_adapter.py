@@ -4,9 +4,10 @@
     python3 examples/receiver/etcd_adapter.py --port 9090 --etcd http://127.0.0.1:2379
 
 Position, operation and document are written by one etcd transaction, which compares the revision of the position that
-was read: when anybody else was faster it does nothing, and the request is judged again. So any number of these may run
-over one etcd. It speaks to etcd's JSON gateway, and needs Python 3.9 or newer and nothing else. What fencegate.toml must
-say is at the head of receiver.py. Nothing is ever forgotten here; a service of your own will want to (docs/RECEIVER.md).
+was read: when anybody else was faster it does nothing, and the request is judged again. So any number of these may
+run over one etcd. It speaks to etcd's JSON gateway, and needs Python 3.9 or newer and nothing else. What
+fencegate.toml must say is at the head of receiver.py. Nothing is ever forgotten here; a service of your own will want
+to forget (docs/RECEIVER.md).
 """
 
 import argparse

@@ -25,7 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MAX_DOCUMENT_BYTES = 8 << 20
 MAX_DISCARDED_BYTES = 64 << 20
-KEPT_SECONDS = 30 * 24 * 3600  # as long as fencegate itself remembers an operation
+KEPT_SECONDS = 30 * 24 * 3600  # as docs/RECEIVER.md recommends
 COUNTER = r"(0|[1-9][0-9]{0,18})"
 
 Request = namedtuple("Request", "method path content_type body resource position sequence incarnation operation digest")
@@ -98,7 +98,8 @@ class Sqlite:
                 db.execute("ROLLBACK")
 
     def decided(self, db, request):
-        row = db.execute("SELECT epoch, token, effects FROM resources WHERE resource = ?", (request.resource,)).fetchone()
+        row = db.execute("SELECT epoch, token, effects FROM resources WHERE resource = ?",
+                         (request.resource,)).fetchone()
         *held, effects = row or (0, 0, 0)
         key = (request.resource, request.incarnation, request.operation)
         row = db.execute("SELECT digest, status, answer FROM operations"

@@ -126,7 +126,7 @@ impl Worker {
             assert_eq!(self.advance(self.held + 1).send(client).await.status, 200);
             self.held += 1;
         }
-        let expected: String = (0..self.sent).map(|number| format!("{number};")).collect();
+        let expected = (0..self.sent).map(|number| format!("{number};")).collect::<Vec<_>>().concat();
         assert_eq!(client.get(&format!("/{}", self.name)).await.text(), expected);
     }
 }

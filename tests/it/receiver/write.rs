@@ -96,8 +96,9 @@ impl Write {
 
     /// As it goes over the wire.
     pub(super) fn text(&self, length: usize) -> String {
-        let headers: String =
+        let headers: Vec<String> =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.concat();
         let (method, path, body) = (&self.method, &self.path, &self.body);
         format!("{method} {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {length}\r\n\r\n{body}")
     }

@@ -1,4 +1,4 @@
-//! An nginx that keeps files by WebDAV: PUT and DELETE, no conditions, no positions, no keys.
+//! An nginx that keeps files by `WebDAV`: PUT and DELETE, no conditions, no positions, no keys.
 
 use std::env;
 use std::fs;
@@ -82,10 +82,9 @@ impl Nginx {
 /// One process, so that it ends as a whole; all files in its folder.
 fn configuration(folder: &Path, port: u16) -> String {
     let folder = folder.display();
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|of| format!("  {of}_temp_path {folder}/{of};\n"))
-        .collect();
+        .concat();
     format!(
         "daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log stderr;\n\
          events {{ worker_connections 512; }}\n\
