@@ -44,6 +44,7 @@ pub(super) fn store(class: Class, base: &str) -> HttpStore {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        probe: true,
         ca_file: None,
         credentials: None,
     }
