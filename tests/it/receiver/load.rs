@@ -137,6 +137,8 @@ async fn what_was_acknowledged_is_there_after_kills_under_load(mut receiver: Rec
     let mut workers: Vec<Worker> = (0..8)
         .map(|number| Worker { name: format!("w{number}"), sent: 0, told: Vec::new(), open: None, held: 0 })
         .collect();
+    // Some are struck in the middle of a write, the others in the middle of an advance.
+    let mut struck = 0;
     for _ in 0..KILLS {
         let (client, acknowledged) = (receiver.client(), Arc::new(AtomicUsize::new(0)));
         let mut working = JoinSet::new();
@@ -149,13 +151,14 @@ async fn what_was_acknowledged_is_there_after_kills_under_load(mut receiver: Rec
         .await;
         receiver.kill();
         workers = working.join_all().await;
-        assert!(workers.iter().any(|worker| worker.open.is_some()), "the kill hit nobody in the middle");
+        struck += workers.iter().filter(|worker| worker.open.is_some()).count();
         receiver.start_again();
         let client = receiver.client();
         for worker in &mut workers {
             worker.check(&client).await;
         }
     }
+    assert!(struck > 0, "no kill struck a write");
     for worker in &workers {
         let log = receiver.log(&format!("orders/{}", worker.name));
         assert!(log.windows(2).all(|pair| pair[0].position <= pair[1].position), "{log:?}");
