@@ -11,7 +11,7 @@ const LONG: &str = "timeout_ms = 20000\nconnect_timeout_ms = 2000";
 /// holds at the end is Bob's, in every class, and nobody was told otherwise.
 #[tokio::test]
 async fn alices_delayed_write_never_overwrites_what_bob_published() {
-    for engine in all_for("alices_delayed_write_never_overwrites_what_bob_published") {
+    for engine in all_for("upstreams::delayed::alices_delayed_write_never_overwrites_what_bob_published") {
         for class in CLASSES {
             let scene = Scene::of(engine, class, LONG, "contract = \"immediate\"").await;
             let client = scene.gateway.client.clone();
@@ -64,7 +64,9 @@ async fn alices_delayed_write_never_overwrites_what_bob_published() {
 /// The same without a barrier: under `observed` Bob's first write is what fences.
 #[tokio::test]
 async fn a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it() {
-    for engine in all_for("a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it") {
+    for engine in
+        all_for("upstreams::delayed::a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it")
+    {
         for class in CLASSES {
             let scene = Scene::of(engine, class, LONG, "contract = \"observed\"").await;
             let client = scene.gateway.client.clone();
@@ -113,7 +115,11 @@ async fn a_client_that_hangs_up_leaves_its_write_to_the_gateway() {
 fn held(scene: &Scene) -> usize {
     let sent = |arrival: &&crate::support::upstream::Arrival| arrival.length > 0;
     scene.writes().iter().filter(sent).count().saturating_sub(
-        scene.effects().iter().filter(|one| scene.writes().iter().any(|sent| sent.number == one.arrival && sent.length > 0)).count(),
+        scene
+            .effects()
+            .iter()
+            .filter(|one| scene.writes().iter().any(|sent| sent.number == one.arrival && sent.length > 0))
+            .count(),
     )
 }
 
@@ -141,6 +147,10 @@ async fn owned(client: Client) -> Owned {
         let lease = answer.json();
         assert!(matches!(answer.status, 200 | 201), "{answer:?}");
         let text = |key: &str| lease[key].as_str().unwrap().to_owned();
-        return Owned { id: text("acquisition_id"), token: text("fencing_token"), position: text("position") };
+        return Owned {
+            id: text("acquisition_id"),
+            token: text("fencing_token"),
+            position: text("position"),
+        };
     }
 }

@@ -18,14 +18,9 @@ async fn put(scene: &Scene, token: &str, operation: &str, body: &str) -> Answer 
 /// find out by themselves, and no effect happens twice.
 #[tokio::test]
 async fn an_effect_whose_answer_was_lost_is_found_out() {
-    let lost = [
-        Fault::DropAnswer,
-        Fault::ErrorAfterEffect,
-        Fault::Truncated,
-        Fault::NeverAnswer,
-        Fault::Endless,
-    ];
-    for engine in all_for("an_effect_whose_answer_was_lost_is_found_out") {
+    let lost =
+        [Fault::DropAnswer, Fault::ErrorAfterEffect, Fault::Truncated, Fault::NeverAnswer, Fault::Endless];
+    for engine in all_for("upstreams::faults::an_effect_whose_answer_was_lost_is_found_out") {
         for class in ["conditional", "fence_aware", "idempotent"] {
             let scene = Scene::of(engine, class, SHORT, "policy = \"ordered\"").await;
             let owner = scene.gateway.client.acquire("shop/a", "alice").await;
@@ -57,7 +52,9 @@ async fn an_effect_whose_answer_was_lost_is_found_out() {
 /// `serial` cannot find out: the operation is uncertain, everybody else waits, and a person's verdict ends that.
 #[tokio::test]
 async fn a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened() {
-    for engine in all_for("a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened") {
+    for engine in
+        all_for("upstreams::faults::a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened")
+    {
         for (verdict, applied) in [("applied", true), ("not_applied", false)] {
             let scene = Scene::of(engine, "serial", SHORT, "policy = \"ordered\"").await;
             let client = &scene.gateway.client;
@@ -74,7 +71,10 @@ async fn a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened() {
             assert_eq!((second.status, second.json()["code"].as_str()), (409, Some("lane_busy")));
             assert_eq!(scene.writes().len(), 1, "never a second request");
             let shown = client.get("/v1/resources/shop/a").await.json();
-            assert_eq!((shown["state"].as_str(), shown["lane"].as_str()), (Some("needs_attention"), Some("p1")));
+            assert_eq!(
+                (shown["state"].as_str(), shown["lane"].as_str()),
+                (Some("needs_attention"), Some("p1"))
+            );
             let listed = client.get("/v1/operations?state=uncertain").await.json();
             assert_eq!(listed["items"][0]["operation_id"], "p1");
             let path = "/v1/operations/p1/resolve?resource=shop%2Fa";
@@ -110,7 +110,11 @@ async fn a_refusal_of_the_store_is_relayed_and_bound_unless_it_is_about_the_gate
         for status in [401, 403, 425, 429] {
             scene.upstream.fault(Fault::Status(status));
             let refused = client.put("shop/a", &owner.token, "p1", "x", &sequence("1")).await;
-            assert_eq!((refused.status, header(&refused, "fencing-effect")), (status, Some("none")), "{class}");
+            assert_eq!(
+                (refused.status, header(&refused, "fencing-effect")),
+                (status, Some("none")),
+                "{class}"
+            );
             assert_eq!(header(&refused, "fencing-source"), Some("upstream"), "{class}");
             let shown = client.get("/v1/operations/p1?resource=shop%2Fa").await;
             assert_eq!(shown.status, 404, "{class} {status}: its id is free");
@@ -142,12 +146,20 @@ async fn a_store_that_is_away_costs_no_doubt() {
         drop(upstream);
         let next = gateway.client.acquire("shop/b", "alice").await;
         let refused = gateway.client.put("shop/b", &next.token, "p1", "x", &[]).await;
-        assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("upstream_unreachable")), "{class}");
+        assert_eq!(
+            (refused.status, refused.json()["code"].as_str()),
+            (503, Some("upstream_unreachable")),
+            "{class}"
+        );
         assert_eq!(header(&refused, "fencing-effect"), Some("none"), "{class}");
         let shown = gateway.client.get("/v1/operations/p1?resource=shop%2Fb").await;
         assert_eq!(shown.status, 404, "{class}: its id is free");
         let read = gateway.client.get("/fenced/shop/a").await;
-        assert_eq!((read.status, read.json()["code"].as_str()), (503, Some("upstream_unreachable")), "{class}");
+        assert_eq!(
+            (read.status, read.json()["code"].as_str()),
+            (503, Some("upstream_unreachable")),
+            "{class}"
+        );
         gateway.stop().await;
     }
 }
