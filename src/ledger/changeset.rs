@@ -90,7 +90,10 @@ impl ChangeSet {
     /// Announcements that go on, as they were and as they are to stand.
     pub(super) fn changed_intents(&self) -> impl Iterator<Item = (&IntentRow, &IntentRow)> {
         let changed = |change: &&IntentChange| change.payload.is_none();
-        self.intents.values().filter(changed).filter_map(|change| change.before.as_ref().zip(change.after.as_ref()))
+        self.intents
+            .values()
+            .filter(changed)
+            .filter_map(|change| change.before.as_ref().zip(change.after.as_ref()))
     }
 
     /// Whether nothing changes.

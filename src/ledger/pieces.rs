@@ -77,7 +77,9 @@ mod tests {
 
     #[test]
     fn a_body_is_cut_where_a_piece_is_full() {
-        for (length, pieces) in [(0, 0), (1, 0), (PIECE, 0), (PIECE + 1, 1), (3 * PIECE, 2), (3 * PIECE + 1, 3)] {
+        for (length, pieces) in
+            [(0, 0), (1, 0), (PIECE, 0), (PIECE + 1, 1), (3 * PIECE, 2), (3 * PIECE + 1, 3)]
+        {
             assert_eq!(further(length), pieces, "{length}");
         }
     }

@@ -16,9 +16,7 @@ use crate::domain::seal::KeyId;
 use crate::domain::upstream::Validator;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::queue::Queue;
-use crate::protocol::rows::{
-    LeaseRef, LeaseRow, Life, NamespaceRow, RequestKey, ResourceRow, TargetRow,
-};
+use crate::protocol::rows::{LeaseRef, LeaseRow, Life, NamespaceRow, RequestKey, ResourceRow, TargetRow};
 use crate::protocol::snapshot::ControlKey;
 
 use super::cells::{ReadCells, WriteCells};

@@ -19,9 +19,7 @@ use super::super::cells::ReadCells;
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
-use super::super::rows::{
-    self, namespace_columns, resource_columns, target_columns, target_text,
-};
+use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
 use super::durability;
 use super::fault::Fault;
@@ -266,11 +264,8 @@ use clock;
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    let texts = [
-        DOCUMENT,
-        DOCUMENT_HEAD,
-        NAMESPACES,
-    ];
-    let further = [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
+    let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
+    let further =
+        [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
     texts.into_iter().chain(further).collect()
 }

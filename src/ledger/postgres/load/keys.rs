@@ -138,7 +138,12 @@ impl Keys {
             operations,
             targets: wanted.targets.iter().filter(known).cloned().collect(),
             controls: wanted.controls.iter().cloned().collect(),
-            forwarded: held.resources().map(|row| &row.resource).filter(|name| is_forwarded(name)).cloned().collect(),
+            forwarded: held
+                .resources()
+                .map(|row| &row.resource)
+                .filter(|name| is_forwarded(name))
+                .cloned()
+                .collect(),
         }
     }
 

@@ -65,11 +65,10 @@ macro_rules! operations {
         )
     };
 }
-const OPERATIONS: &str = operations!(
-    "AND $7::text IS NULL",
-    " AND (a.created_ms, a.incarnation, a.operation_id) < ($3, $4, $5)"
-);
-const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied' AND $7::text IS NOT NULL", " AND false");
+const OPERATIONS: &str =
+    operations!("AND $7::text IS NULL", " AND (a.created_ms, a.incarnation, a.operation_id) < ($3, $4, $5)");
+const OPERATIONS_APPLIED: &str =
+    operations!("AND o.state = 'applied' AND $7::text IS NOT NULL", " AND false");
 /// Through the index of those few.
 const OPERATIONS_NOT_APPLIED: &str = operations!(
     "AND o.state <> 'applied' AND o.state = $7",

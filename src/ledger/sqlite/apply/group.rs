@@ -173,7 +173,9 @@ impl Group<'_> {
                 apart: false,
             })),
             (Some(Some(_)) | None, Some(place)) => Ok(Some(place.clone())),
-            (Some(Some(_)) | None, None) => Ok(found_resource(connection, resource)?.map(|(_, place, _)| place)),
+            (Some(Some(_)) | None, None) => {
+                Ok(found_resource(connection, resource)?.map(|(_, place, _)| place))
+            }
         }
     }
 

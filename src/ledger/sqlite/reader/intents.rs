@@ -34,10 +34,7 @@ const PIECES: &str = "SELECT bytes FROM intent_pieces WHERE bucket = ?1 AND reso
                       AND operation_id = ?4 ORDER BY piece";
 
 /// The undecided operations of a resource, the oldest first.
-pub(super) fn of_resource(
-    connection: &Connection,
-    resource: &ResourceName,
-) -> Result<Vec<IntentRow>, Fault> {
+pub(super) fn of_resource(connection: &Connection, resource: &ResourceName) -> Result<Vec<IntentRow>, Fault> {
     let mut found = load::intents(connection, resource)?;
     found.sort_unstable_by(|one, other| age(one).cmp(&age(other)));
     Ok(found)

@@ -141,8 +141,7 @@ fn chained(
         let Some((previous, record)) = link else { break };
         // Whatever was decided at once and stands further back is no newer than the time of this row's decision.
         let newest_left = record.decided_at.unwrap_or(record.created_at);
-        let newer =
-            |records: &[OperationRecord]| records.partition_point(|one| one.created_at > newest_left);
+        let newer = |records: &[OperationRecord]| records.partition_point(|one| one.created_at > newest_left);
         if newer(&found).saturating_add(newer(&late)) >= limit {
             break;
         }
