@@ -44,6 +44,7 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Refused(_)
         | Failure::Unreachable(_)
         | Failure::Lost(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_)) => other,

@@ -61,6 +61,8 @@ pub(super) enum Failure {
     Lost(String),
     /// Standard output or a file does not take the answer.
     Output(io::Error),
+    /// A lease waits for a barrier: it is granted, and may not be used yet.
+    Pending(String),
     /// What was tried did not go as it must.
     Story(String),
     /// `run` did not become the owner.
@@ -199,6 +201,7 @@ impl Failure {
             // `fencegate … | head` is no failure: the reader has seen what it wanted.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
             Self::Usage(_) | Self::Mistakes(_) | Self::Start(_) | Self::Output(_) => Ending::Unusable,
+            Self::Pending(_) => Ending::Unsettled,
             Self::Story(_) => Ending::Refused,
             Self::NeverOwned(_) => Ending::NeverOwned,
             Self::OwnershipLost(_) => Ending::OwnershipLost,
@@ -212,6 +215,7 @@ impl Failure {
             Self::Usage(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => text.clone(),
@@ -225,9 +229,11 @@ impl Failure {
     /// What is said to a person; empty where nothing is to be said.
     pub(super) fn told(&self) -> String {
         match self {
-            Self::Usage(text) | Self::Unreachable(text) | Self::Lost(text) | Self::Story(text) => {
-                format!("error: {}", clean(text))
-            }
+            Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Lost(text)
+            | Self::Pending(text)
+            | Self::Story(text) => format!("error: {}", clean(text)),
             Self::NeverOwned(_) | Self::OwnershipLost(_) => format!("fencegate run: {}", self.brief()),
             Self::Mistakes(mistakes) => clean(&mistakes.to_string()),
             Self::Start(error) => format!("error: {}", clean(&format!("{error:#}"))),
@@ -245,6 +251,7 @@ impl Failure {
             Self::Usage(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => {

@@ -127,6 +127,7 @@ fn not_renewed(failure: &Failure) -> Attempt {
         | Failure::Unreachable(_)
         | Failure::Lost(_)
         | Failure::Output(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_) => Attempt::Failed { why, retry_after: None },
