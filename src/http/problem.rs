@@ -29,7 +29,9 @@ use super::wire::{self, MarkView, Shown};
 
 use blockers::BlockerJson;
 pub use code::Code;
-pub(super) use refusal::{About, code_of, effect_of, refused, refused_call, refused_member, refused_write};
+pub(super) use refusal::{
+    About, code_of, effect_of, effect_of_done, refused, refused_call, refused_member, refused_write,
+};
 
 /// Media type of a problem.
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");

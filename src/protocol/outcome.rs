@@ -4,14 +4,15 @@ use bytes::Bytes;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionId, EndCause, LeaseState, TtlError};
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::{Contract, Definition, Policy};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::{Millis, Timestamp};
-use crate::domain::upstream::{Base, Payload, Relayed, Stamp};
+use crate::domain::upstream::{Base, Payload, Relayed, Stamp, Validator};
 
+use super::command::{Finding, Settle, Told};
 use super::control::ControlVerb;
 use super::rows::{
     IntentRow, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse,
@@ -62,6 +63,16 @@ pub struct Attempt {
     pub act: Act,
     /// Whether the doubt may be ended by asking the upstream before anything is sent again.
     pub ask_first: bool,
+    /// What has to come back with what it teaches.
+    pub told: Told,
+}
+
+impl Attempt {
+    /// The command that says what this step taught.
+    #[must_use]
+    pub fn taught(&self, finding: Finding) -> Settle {
+        Settle { key: self.intent.key(), told: self.told.clone(), finding }
+    }
 }
 
 /// What an attempt does.
@@ -106,8 +117,8 @@ pub enum Withdrawal {
 pub enum BarrierStep {
     /// It stands: nothing older can become authoritative.
     Stands(ResourceRow),
-    /// Read the cell.
-    ReadCell,
+    /// Read the cell, of which this is recorded; that comes back with what is seen.
+    ReadCell(Option<Validator>),
     /// Rewrite the cell on this base, with this stamp.
     Rewrite(Base, Stamp),
     /// Advance the upstream to this position.
@@ -184,8 +195,32 @@ pub struct ControlView<'a> {
     pub namespace: &'a NamespaceRow,
     /// Its newest lease as the call leaves it.
     pub lease: Option<&'a LeaseRow>,
+    /// Its undecided operations.
+    pub undecided: &'a [Undecided],
     /// When.
     pub now: Timestamp,
+}
+
+/// An undecided operation, as the view of its resource shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undecided {
+    /// Which one.
+    pub operation_id: OperationId,
+    /// Whether it is under way or uncertain.
+    pub state: OperationState,
+}
+
+impl Undecided {
+    /// Those of a resource, the oldest first.
+    pub fn of<'i>(intents: impl Iterator<Item = &'i IntentRow>) -> Vec<Self> {
+        let mut all: Vec<&IntentRow> = intents.collect();
+        all.sort_by_key(|intent| intent.record.created_at);
+        let shown = |intent: &&IntentRow| Self {
+            operation_id: intent.record.operation_id.clone(),
+            state: intent.record.state,
+        };
+        all.iter().map(shown).collect()
+    }
 }
 
 /// What stands against an acquire on one of its resources.
@@ -395,7 +430,7 @@ pub enum Refusal {
     /// A verdict on what has another one.
     AlreadyResolved {
         /// Where the operation stands.
-        state: crate::domain::operation::OperationState,
+        state: OperationState,
     },
     /// A verdict on an operation that is still under way.
     NotUncertain,

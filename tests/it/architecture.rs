@@ -57,10 +57,11 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "limits"]),
+    ("backing", &["domain", "limits"]),
     ("http", &["ledger", "protocol", "domain", "limits"]),
     ("config", &["domain", "limits"]),
     ("app", &["http", "ledger", "config", "protocol", "domain", "telemetry", "limits"]),

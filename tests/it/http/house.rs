@@ -2,10 +2,12 @@
 //! held against `openapi.yaml` and against what all answers have in common.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use bytes::Bytes;
+use fencegate::dispatch::{Dispatch, Upstreams};
 use fencegate::domain::entropy::Entropy;
 use fencegate::domain::lease::WaitOrder;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
@@ -150,7 +152,15 @@ impl House {
         };
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
+        let dispatch = Dispatch::start(
+            ledger.clone(),
+            Upstreams::new(),
+            Arc::new(|| Duration::ZERO),
+            plan.entropy.clone(),
+            CancellationToken::new(),
+        );
         let router = router(Door {
+            dispatch,
             ledger,
             clock: plan.clock.unwrap_or_else(|| clock.clone()),
             entropy: plan.entropy,

@@ -13,6 +13,8 @@ pub(crate) mod issuers;
 pub(crate) mod pages;
 pub(crate) mod postgres;
 pub(crate) mod programs;
+pub(crate) mod stores;
+pub(crate) mod upstream;
 pub(crate) mod wanted;
 pub(crate) mod wheels;
 pub(crate) mod world;
