@@ -43,6 +43,8 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
+        | Failure::Pending(_)
         | Failure::Lost(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)

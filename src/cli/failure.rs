@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::relayed::Relayed;
 use super::table::clean;
 use crate::config::Mistakes;
 
@@ -55,6 +56,10 @@ pub(super) enum Failure {
     Start(anyhow::Error),
     /// The gateway said no.
     Refused(Box<Problem>),
+    /// A store behind it said no.
+    Relayed(Box<Relayed>),
+    /// A lease is granted, and the store behind the gateway has not confirmed it.
+    Pending(String),
     /// No connection: nothing was sent.
     Unreachable(String),
     /// Something was sent and no usable answer came.
@@ -195,6 +200,8 @@ impl Failure {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::Refused(problem) => problem.ending(),
+            Self::Relayed(relayed) => relayed.ending(),
+            Self::Pending(_) => Ending::Unsettled,
             Self::Unreachable(_) | Self::Lost(_) => Ending::Unknown,
             // `fencegate … | head` is no failure: the reader has seen what it wanted.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
@@ -209,7 +216,9 @@ impl Failure {
     pub(super) fn brief(&self) -> String {
         let text = match self {
             Self::Refused(problem) => problem.brief(),
+            Self::Relayed(relayed) => relayed.brief(),
             Self::Usage(text)
+            | Self::Pending(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
             | Self::Story(text)
@@ -229,6 +238,8 @@ impl Failure {
                 format!("error: {}", clean(text))
             }
             Self::NeverOwned(_) | Self::OwnershipLost(_) => format!("fencegate run: {}", self.brief()),
+            Self::Pending(text) => format!("not settled: {}", clean(text)),
+            Self::Relayed(relayed) => format!("{}\n\n{}", relayed.brief(), relayed.told()),
             Self::Mistakes(mistakes) => clean(&mistakes.to_string()),
             Self::Start(error) => format!("error: {}", clean(&format!("{error:#}"))),
             Self::Refused(problem) => problem.told(),
@@ -241,8 +252,10 @@ impl Failure {
     pub(super) fn as_json(&self) -> Value {
         match self {
             Self::Refused(problem) => problem.raw.clone(),
+            Self::Relayed(relayed) => relayed.as_json(),
             Self::Mistakes(mistakes) => json!({ "mistakes": mistakes.iter().collect::<Vec<_>>() }),
             Self::Usage(text)
+            | Self::Pending(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
             | Self::Story(text)

@@ -12,7 +12,7 @@ use super::answer::Answer;
 use super::client::{Client, segment};
 use super::failure::Failure;
 use super::output::Output;
-use super::wish::{Outlook, Wish, outlook};
+use super::wish::{Outlook, Wish, outlook, owned};
 use super::{table, words};
 use crate::app::{OsEntropy, WakefulClock};
 use crate::domain::entropy::Entropy;
@@ -133,7 +133,8 @@ impl Acquire {
         let end = clock.elapsed().saturating_add(wait);
         loop {
             let request = wish.request(client, end.saturating_sub(clock.elapsed()));
-            let failure = match client.ask(request, &again).await {
+            let asked = client.ask(request, &again).await;
+            let failure = match asked.and_then(|answer| owned(&answer.json, request_id).map(|()| answer)) {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -163,7 +164,8 @@ impl Transfer {
         let again = format!(
             "Run the same command again with --request-id {request_id}: it finds the same successor's lease"
         );
-        client.ask(request, &again).await
+        let answer = client.ask(request, &again).await?;
+        owned(&answer.json, request_id).map(|()| answer)
     }
 }
 

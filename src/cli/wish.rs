@@ -54,6 +54,17 @@ impl Wish {
     }
 }
 
+/// Says of a lease that is granted and has no token yet that it is not owned.
+pub(super) fn owned(lease: &Value, request_id: Uuid) -> Result<(), Failure> {
+    if lease.pointer("/state").and_then(Value::as_str) != Some("pending_barrier") {
+        return Ok(());
+    }
+    Err(Failure::Pending(format!(
+        "the lease is granted and not owned yet: the store behind the gateway has not confirmed that nothing older gets \
+         in. Run the same command again with --request-id {request_id}: it finds the same lease"
+    )))
+}
+
 /// What may be expected of a repetition.
 pub(super) enum Outlook {
     /// The same answer.
@@ -77,8 +88,10 @@ pub(super) fn outlook(failure: &Failure) -> Outlook {
             if problem.is_doubtful() { Outlook::Doubtful { pause } } else { Outlook::Open { pause } }
         }
         Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
-        Failure::Lost(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
+        // The lease is granted, and is there with the next attempt or a later one.
+        Failure::Lost(_) | Failure::Pending(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
         Failure::Refused(_)
+        | Failure::Relayed(_)
         | Failure::Usage(_)
         | Failure::Mistakes(_)
         | Failure::Start(_)

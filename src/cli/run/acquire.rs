@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use super::renew::{self, Attempt};
 use super::signals::{self, Signals};
@@ -15,7 +16,7 @@ use crate::app::WakefulClock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::pace::jittered;
-use crate::cli::wish::{Outlook, Wish, outlook};
+use crate::cli::wish::{Outlook, Wish, outlook, owned};
 use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE};
 
 /// Why there is no lease.
@@ -53,6 +54,8 @@ pub(super) async fn acquire(
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
+        | Failure::Pending(_)
         | Failure::Lost(_)
         | Failure::Output(_)
         | Failure::Story(_)
@@ -69,7 +72,7 @@ async fn attempts(client: &Client, clock: &WakefulClock, wish: &Wish) -> Result<
         let sent = clock.elapsed();
         let request = wish.request(client, end.saturating_sub(sent));
         let (failure, pause, doubtful) = match client.ask(request, "").await {
-            Ok(answer) => match granted(client, clock, sent, &answer.json).await {
+            Ok(answer) => match granted(client, clock, sent, (&answer.json, wish.request_id)).await {
                 Ok(tenure) => return Ok(tenure),
                 Err(failure) => (failure, jittered(RUN_PAUSE_MOST), true),
             },
@@ -93,8 +96,9 @@ async fn granted(
     client: &Client,
     clock: &WakefulClock,
     sent: Duration,
-    lease: &Value,
+    (lease, request_id): (&Value, Uuid),
 ) -> Result<Tenure, Failure> {
+    owned(lease, request_id)?;
     let Some((mut tenure, terms)) = Tenure::read(sent, lease) else {
         return Err(Failure::Lost("the answer of the gateway gives no token".to_owned()));
     };

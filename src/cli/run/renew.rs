@@ -125,6 +125,8 @@ fn not_renewed(failure: &Failure) -> Attempt {
         | Failure::Mistakes(_)
         | Failure::Start(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
+        | Failure::Pending(_)
         | Failure::Lost(_)
         | Failure::Output(_)
         | Failure::Story(_)
