@@ -21,7 +21,9 @@ use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
+use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
+use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
 use crate::http::{self, Door};
 use crate::ledger::engine::{Engine, Identity};
@@ -30,6 +32,7 @@ use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
+pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::MigrationState;
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
@@ -86,7 +89,8 @@ pub async fn run(
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
-    let dispatch = Dispatch::start(ledger.clone(), upstreams, wakeful(), shutdown.clone());
+    let dispatch =
+        Dispatch::start(ledger.clone(), upstreams, wakeful(), surroundings.entropy.clone(), shutdown.clone());
     let door = Door {
         ledger,
         dispatch: dispatch.clone(),
@@ -129,6 +133,16 @@ fn open_upstreams(config: &Config) -> anyhow::Result<Upstreams> {
         upstreams.insert(namespace.clone(), Arc::new(upstream));
     }
     Ok(upstreams)
+}
+
+/// Tries a store on what its class promises, under a name that was never used before.
+///
+/// # Errors
+/// When its certificates cannot be used, or there is no randomness.
+pub async fn probe(namespace: Namespace, store: HttpStore) -> anyhow::Result<ProbeReport> {
+    let name = fresh_id(&OsEntropy)?.simple().to_string();
+    let upstream = Upstream::open(store).context("the store cannot be used")?;
+    Ok(upstream.probe(&format!("{namespace}/.fencegate-probe/{name}")).await)
 }
 
 /// Time since the machine was started, sleep included.

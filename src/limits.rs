@@ -88,6 +88,10 @@ pub const TARGETS_SHOWN: u32 = 100;
 /// Largest body that a configuration may allow, in bytes: bodies are held in memory until they are committed.
 pub const MAX_BODY_BYTES: u64 = 64 * 1_048_576;
 
+/// Bytes of one piece of a forwarded body in the database: what is read from disk and sent to the database at once, so
+/// that a large body costs no more memory than this. Fixed: the schema holds it too.
+pub const INTENT_PIECE_BYTES: usize = 1_048_576;
+
 /// Bodies held in memory at once, in KiB, over all requests.
 pub const BODIES_IN_FLIGHT_KIB: usize = 256 * 1_024;
 
@@ -474,3 +478,15 @@ pub const PROBE_ROUNDS: usize = 5;
 
 /// How much of an upstream's unexpected answer a probe shows, in bytes.
 pub const PROBE_DETAIL_BYTES: usize = 200;
+
+/// Disk for bodies that wait to be forwarded, all of them together, in KiB: 64 of the largest.
+pub const SPOOLED_IN_FLIGHT_KIB: usize = 4 * 1_048_576;
+
+/// How often a store that has passed its probe is probed again (`protocol.md` section 7).
+pub const PROBE_AGAIN: Duration = Duration::from_hours(24);
+
+/// The first pause after a probe that was not passed; each further one is twice as long.
+pub const PROBE_PAUSE_LEAST: Duration = Duration::from_millis(500);
+
+/// The longest pause after a probe that was not passed: so soon is a store that came back written to again.
+pub const PROBE_PAUSE_MOST: Duration = Duration::from_secs(30);

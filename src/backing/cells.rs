@@ -14,7 +14,8 @@ use super::outgoing::Outgoing;
 use super::pool::Fault;
 use super::read::length_of;
 use super::wire::{Draft, Whole, collected};
-use crate::domain::cell::{PointerCell, Unfit, stamp_text, stamped};
+use crate::domain::cell::{PointerCell, stamp_text, stamped};
+use crate::domain::document::ContentType;
 use crate::domain::operation::Method;
 use crate::domain::resource::ResourceName;
 use crate::domain::store::StampPlace;
@@ -33,16 +34,6 @@ impl Upstream {
         path_of_resource(&self.pool.line.prefix, resource)
     }
 
-    /// A PUT of a cell on a base.
-    fn cell_put(&self, path: String, base: &Base, body: Outgoing) -> Result<Draft, String> {
-        let draft = Draft::new(Verb::PUT, path, body);
-        match base {
-            Base::Unread => Err("the cell has not been read".to_owned()),
-            Base::Absent => draft.with("if-none-match", "*"),
-            Base::Recorded(validator) => draft.with("if-match", validator.as_str()),
-        }
-    }
-
     /// Content with its stamp, or a tombstone.
     pub(super) async fn send_cell(&self, place: &StampPlace, order: &Order) -> Sent {
         let resource = &order.address.resource;
@@ -59,15 +50,16 @@ impl Upstream {
         if matches!(order.base, Base::Unread) {
             return Sent::NotSent("the cell has not been read".to_owned());
         }
-        let content_type = order.content_type.as_ref().map(|kind| kind.as_str());
+        let content_type = order.content_type.as_ref().map(ContentType::as_str);
         let draft = if stamp.kind.is_empty() {
             self.empty_cell(place, resource, &order.base, stamp)
         } else {
             match place {
-                StampPlace::Header(name) => self
-                    .cell_put(self.cell_path(resource), &order.base, Outgoing::of(&order.payload))
-                    .and_then(|draft| draft.of_type(content_type))
-                    .and_then(|draft| draft.with(name, &stamp.to_string())),
+                StampPlace::Header(name) => {
+                    cell_put(self.cell_path(resource), &order.base, Outgoing::of(&order.payload))
+                        .and_then(|draft| draft.of_type(content_type))
+                        .and_then(|draft| draft.with(name, &stamp.to_string()))
+                }
                 StampPlace::Json(pointer) => self.json_cell(pointer, order, stamp).await,
                 StampPlace::Pointer => match self.upload(order).await {
                     Ok(object) => self.pointer_cell(order, stamp, object),
@@ -116,11 +108,11 @@ impl Upstream {
         let path = self.cell_path(resource);
         match place {
             StampPlace::Header(name) => {
-                self.cell_put(path, base, Outgoing::none())?.with(name, &stamp.to_string())
+                cell_put(path, base, Outgoing::none())?.with(name, &stamp.to_string())
             }
             StampPlace::Json(pointer) => {
                 let body = stamped(b"{}", pointer, stamp).map_err(|why| why.to_string())?;
-                self.cell_put(path, base, Outgoing::Whole(body.into()))?.of_type(Some(JSON))
+                cell_put(path, base, Outgoing::Whole(body.into()))?.of_type(Some(JSON))
             }
             StampPlace::Pointer => {
                 let cell = PointerCell {
@@ -130,7 +122,7 @@ impl Upstream {
                     content_type: None,
                 };
                 let body = Outgoing::Whole(cell.written().into());
-                self.cell_put(path, base, body)?.of_type(Some(JSON))
+                cell_put(path, base, body)?.of_type(Some(JSON))
             }
         }
     }
@@ -138,11 +130,8 @@ impl Upstream {
     async fn json_cell(&self, pointer: &str, order: &Order, stamp: &Stamp) -> Result<Draft, String> {
         let body = in_memory(&order.payload, limits::STAMPED_JSON_BYTES).await?;
         let body = stamped(&body, pointer, stamp).map_err(|why| why.to_string())?;
-        let draft = self.cell_put(
-            self.cell_path(&order.address.resource),
-            &order.base,
-            Outgoing::Whole(body.into()),
-        )?;
+        let draft =
+            cell_put(self.cell_path(&order.address.resource), &order.base, Outgoing::Whole(body.into()))?;
         draft.of_type(Some(order.content_type.as_ref().map_or(JSON, |kind| kind.as_str())))
     }
 
@@ -154,7 +143,7 @@ impl Upstream {
             content_type: order.content_type.as_ref().map(|kind| kind.as_str().to_owned()),
         };
         let path = self.cell_path(&order.address.resource);
-        self.cell_put(path, &order.base, Outgoing::Whole(cell.written().into()))?.of_type(Some(JSON))
+        cell_put(path, &order.base, Outgoing::Whole(cell.written().into()))?.of_type(Some(JSON))
     }
 
     /// Puts the content where nothing else ever is. A 412 means that an earlier attempt has done so.
@@ -164,7 +153,7 @@ impl Upstream {
         let draft = with_query(path, None)
             .map(|path| Draft::new(Verb::PUT, path, Outgoing::of(&order.payload)))
             .and_then(|draft| draft.with("if-none-match", "*"))
-            .and_then(|draft| draft.of_type(order.content_type.as_ref().map(|kind| kind.as_str())));
+            .and_then(|draft| draft.of_type(order.content_type.as_ref().map(ContentType::as_str)));
         match self.outcome(draft).await {
             Sent::Answered(answer) if answer.relayed.is_success() || answer.relayed.status == 412 => {
                 Ok(object)
@@ -234,7 +223,7 @@ impl Upstream {
                 Outgoing::Whole(cell.written().into())
             }
         };
-        let draft = self.cell_put(path, &base, body);
+        let draft = cell_put(path, &base, body);
         let draft = draft.and_then(|mut draft| {
             self.describe(&head.headers, &mut draft);
             match place {
@@ -286,6 +275,16 @@ impl Upstream {
     }
 }
 
+/// A PUT of a cell on a base.
+fn cell_put(path: String, base: &Base, body: Outgoing) -> Result<Draft, String> {
+    let draft = Draft::new(Verb::PUT, path, body);
+    match base {
+        Base::Unread => Err("the cell has not been read".to_owned()),
+        Base::Absent => draft.with("if-none-match", "*"),
+        Base::Recorded(validator) => draft.with("if-match", validator.as_str()),
+    }
+}
+
 /// The content could not be read, so nothing was written.
 fn unread(fault: Fault) -> Sent {
     match fault {
@@ -305,14 +304,12 @@ fn seen(place: &StampPlace, whole: &Whole) -> Result<CellSeen, String> {
         return strange("the cell has no strong validator");
     };
     let text = match place {
-        StampPlace::Header(name) => match whole.headers.get(name.as_str()) {
-            None => None,
-            Some(value) => Some(value.to_str().unwrap_or_default().to_owned()),
-        },
-        StampPlace::Json(pointer) => match stamp_text(&whole.body, pointer) {
-            Ok(text) => text,
-            Err(Unfit::NotAnObject | Unfit::Occupied | Unfit::Pointer) => None,
-        },
+        StampPlace::Header(name) => {
+            let value = whole.headers.get(name.as_str());
+            value.map(|value| value.to_str().unwrap_or_default().to_owned())
+        }
+        // Content that is no JSON was not written by a gateway.
+        StampPlace::Json(pointer) => stamp_text(&whole.body, pointer).unwrap_or_default(),
         StampPlace::Pointer => PointerCell::read(&whole.body).map(|cell| cell.stamp),
     };
     match text.map(|text| text.parse()) {
@@ -324,7 +321,7 @@ fn seen(place: &StampPlace, whole: &Whole) -> Result<CellSeen, String> {
 
 /// The name of the object with an operation's content. It depends on the content too: an operation that was refused is not
 /// bound to its id, and the same id may come again with other bytes at the same position.
-fn object_of(order: &Order) -> String {
+pub(super) fn object_of(order: &Order) -> String {
     let mut hash = Sha256::new();
     let kind = order.content_type.as_ref().map_or("", |kind| kind.as_str());
     for part in [order.operation_id.as_str().as_bytes(), order.payload.digest.as_bytes(), kind.as_bytes()] {

@@ -3,12 +3,13 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::task::unconstrained;
 
 use super::outgoing::Outgoing;
 use super::stream::Stream;
@@ -80,7 +81,13 @@ impl One {
 
     /// Whether another request can be sent: the last answer was read to its end, and the upstream has not hung up.
     pub(super) fn is_fit(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        // Outside the runtime's budget: a task that has used it up would not see that the upstream has hung up.
+        let driven = unconstrained(poll_fn(|cx| {
+            self.drive(cx);
+            Poll::Ready(())
+        }));
+        let polled = pin!(driven).poll(&mut Context::from_waker(Waker::noop()));
+        debug_assert!(polled.is_ready(), "driving never waits");
         !self.ended && self.sender.is_ready()
     }
 

@@ -12,6 +12,7 @@ use super::outgoing::Outgoing;
 use super::pool::Fault;
 use super::wire::Draft;
 use crate::domain::counter::Incarnation;
+use crate::domain::document::ContentType;
 use crate::domain::operation::Method;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
@@ -27,7 +28,7 @@ impl Upstream {
         let path = with_query(path_of(&self.pool.line.prefix, &order.address), order.query.as_deref())?;
         let mut draft = Draft::new(verb(order.method), path, Outgoing::of(&order.payload));
         headers::forward(&order.headers, &self.store, &mut draft.headers)?;
-        let draft = draft.of_type(order.content_type.as_ref().map(|kind| kind.as_str()))?;
+        let draft = draft.of_type(order.content_type.as_ref().map(ContentType::as_str))?;
         match self.store.class {
             Class::FenceAware => fenced(draft, order),
             Class::Idempotent => draft.with(&self.store.key_header, &key_of(order)),

@@ -120,7 +120,6 @@ impl Pool {
     }
 
     /// The inner error is a request that came back untouched.
-    #[expect(clippy::type_complexity, reason = "the two kinds of failure are told apart by one caller only")]
     async fn send(
         self: &Arc<Self>,
         mut lease: Lease,

@@ -143,6 +143,8 @@ fn joined(mut pieces: Vec<Bytes>) -> Bytes {
     }
     let all = pieces.iter().map(Bytes::len).fold(0_usize, usize::saturating_add);
     let mut joined = BytesMut::with_capacity(all);
-    pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+    for piece in &pieces {
+        joined.extend_from_slice(piece);
+    }
     joined.freeze()
 }

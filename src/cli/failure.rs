@@ -66,7 +66,7 @@ pub(super) enum Failure {
     Lost(String),
     /// Standard output or a file does not take the answer.
     Output(io::Error),
-    /// The demonstration did not go as it must.
+    /// What was tried did not go as it must.
     Story(String),
     /// `run` did not become the owner.
     NeverOwned(String),

@@ -20,6 +20,7 @@ mod openapi;
 mod operations;
 mod output;
 mod pace;
+mod probe;
 mod relayed;
 mod resolve;
 mod run;
@@ -141,6 +142,11 @@ enum Command {
     /// For a store that can tell nothing: look there, then say it here. It is recorded with evidence and reason, and is
     /// never undone.
     Resolve(resolve::Resolve),
+    /// Try a store behind HTTP on what its class promises
+    ///
+    /// Of a namespace in the configuration, or of any address: fencegate probe --class fence_aware http://127.0.0.1:9090/
+    /// It writes below .fencegate-probe; of class idempotent it sends one request twice. Exit code 1 when it is not passed.
+    Probe(probe::Probe),
     /// Play the problem with two real processes, one of them stopped past its lease
     ///
     /// Starts a gateway of its own in a temporary folder. Exit code 0 only if the newer result stands at the end.
@@ -218,6 +224,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         }
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Resolve(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Probe(command) => command.run(config, output),
         Command::Demo => block_on(demo::run(output)),
         Command::Bench(command) => command.run(output),
         Command::Openapi => openapi::run(output),

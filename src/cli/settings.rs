@@ -28,6 +28,13 @@ pub(super) fn load(named: Option<&Path>, flags: &Flags) -> Result<Settings, Fail
     Ok(Settings { config, file: text.map(|_| path.to_owned()) })
 }
 
+/// Reads a configuration that stands in one text, whatever else there is.
+pub(super) fn parse_alone(file: FileText<'_>) -> Result<Config, Failure> {
+    let (variables, flags) = (Variables::new(), Flags::default());
+    Config::parse(&Sources { file: Some(file), variables: &variables, flags: &flags, outside: &Process })
+        .map_err(Failure::Mistakes)
+}
+
 /// The text of a file; `None` where it does not exist and need not.
 fn read(path: &Path, must_exist: bool) -> Result<Option<String>, Failure> {
     let unusable =

@@ -47,6 +47,7 @@ pub(super) const STORE: Table = Table {
         "status",
         "key_retention",
         "max_uncertain_ms",
+        "probe",
         "ca_file",
         "credentials",
     ],

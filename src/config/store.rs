@@ -61,6 +61,7 @@ pub(super) struct StoreDraft {
     status: Slot<String>,
     key_retention: Slot<Millis>,
     max_uncertain_ms: Slot<u64>,
+    probe: Slot<bool>,
     ca_file: Slot<PathBuf>,
     pub(super) credentials: CredentialsDraft,
 }
@@ -113,6 +114,7 @@ impl StoreDraft {
             "key_header" => self.key_header = Slot::of(given, headers::of_key(given, mistakes)),
             "status" => self.status = Slot::of(given, values::status_path(given, mistakes)),
             "key_retention" => self.key_retention = Slot::of(given, values::retention(given, mistakes)),
+            "probe" => self.probe = Slot::of(given, given.truth(mistakes)),
             "ca_file" => {
                 let path = given.text(mistakes).map(|text| given.origin.base().join(text));
                 self.ca_file = Slot::of(given, path);

@@ -89,8 +89,8 @@ async fn take(
             recover::of_resource(shop, resource.clone()).await;
             None
         }
-        BarrierStep::ReadCell => match upstream.read_cell(resource).await {
-            CellRead::Seen(seen) => Some(BarrierFinding::Cell(seen)),
+        BarrierStep::ReadCell(recorded) => match upstream.read_cell(resource).await {
+            CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
             CellRead::Unreadable(reason) => {
                 tracing::info!(reason, %resource, "a cell could not be read for a barrier");
                 None

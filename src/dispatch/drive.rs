@@ -9,7 +9,7 @@ use crate::backing::Upstream;
 use crate::domain::time::Timestamp;
 use crate::ledger::Unserved;
 use crate::limits::{SETTLE_PATIENCE, SETTLE_PAUSE};
-use crate::protocol::command::{Finding, Resume, Settle};
+use crate::protocol::command::{Finding, Resume};
 use crate::protocol::outcome::{Attempt, Settled};
 use crate::protocol::snapshot::OperationKey;
 use crate::protocol::{Command, Outcome};
@@ -18,14 +18,15 @@ use super::step::{Taken, take};
 use super::{Ended, Shop};
 
 /// Carries an operation to its end, unless this process is working at it already.
-pub(super) async fn drive(shop: &Arc<Shop>, attempt: Attempt) -> Ended {
+/// `since` is when its announcement was asked for: a task that was stopped afterwards knows by it that it was.
+pub(super) async fn drive(shop: &Arc<Shop>, attempt: Attempt, since: Duration) -> Ended {
     let key = attempt.intent.key();
     let Some(upstream) = shop.upstream_of(&key.0).cloned() else { return Ended::Uncertain };
     if !shop.driven().insert(key.clone()) {
         return Ended::Moved;
     }
     let _done = Working { shop, key: &key };
-    driven(shop, &upstream, &key, attempt).await
+    driven(shop, &upstream, &key, attempt, since).await
 }
 
 /// Forgets that this process works at an operation, however that ends.
@@ -45,24 +46,25 @@ async fn driven(
     upstream: &Arc<Upstream>,
     key: &OperationKey,
     mut attempt: Attempt,
+    mut since: Duration,
 ) -> Ended {
     let mut payload = attempt.payload.take();
     loop {
-        let announced = (shop.elapsed)();
         let number = attempt.intent.record.attempt;
-        let finding = match take(shop, upstream, &attempt, &mut payload, announced).await {
+        let finding = match take(shop, upstream, &attempt, &mut payload, since).await {
             Taken::Learnt(finding) => finding,
             Taken::NotOurs => return Ended::Moved,
         };
         let body = whole_body(&finding);
-        let settle = Command::Settle(Settle { key: key.clone(), attempt: number, finding });
+        let settle = Command::Settle(attempt.taught(finding));
+        since = (shop.elapsed)();
         let settled = match submit(shop, settle).await {
             Ok(Outcome::Settled(settled)) => *settled,
             Ok(Outcome::Resolved(_)) => return Ended::Moved,
             Ok(_) => return Ended::Uncertain,
             Err(unserved) => return Ended::Unserved(unserved),
         };
-        attempt = match next(shop, key, number, settled, body).await {
+        attempt = match next(shop, key, number, settled, body, &mut since).await {
             Ok(attempt) => attempt,
             Err(ended) => return ended,
         };
@@ -84,6 +86,7 @@ async fn next(
     number: u32,
     settled: Settled,
     body: Bytes,
+    since: &mut Duration,
 ) -> Result<Attempt, Ended> {
     let mut settled = settled;
     loop {
@@ -100,6 +103,7 @@ async fn next(
                     return Err(Ended::Moved);
                 }
                 let resume = Command::Resume(Resume { key: key.clone(), attempt: number });
+                *since = (shop.elapsed)();
                 settled = match submit(shop, resume).await {
                     Ok(Outcome::Settled(settled)) => *settled,
                     Ok(_) => return Err(Ended::Moved),

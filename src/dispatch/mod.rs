@@ -7,6 +7,7 @@
 
 mod barrier;
 mod drive;
+mod probe;
 mod recover;
 mod step;
 
@@ -19,13 +20,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::backing::spool::{SpoolError, SpoolWriter};
 pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
+use crate::domain::entropy::Entropy;
 use crate::domain::resource::{Namespace, ResourceName};
+use crate::domain::store::HttpStore;
 use crate::ledger::{Ledger, Unserved};
 use crate::limits::{FORWARDS_IN_FLIGHT, RECOVERIES_IN_FLIGHT};
 use crate::protocol::outcome::{Attempt, Standing, Withdrawal, Written};
 use crate::protocol::rows::{IntentRow, LeaseRow};
 use crate::protocol::snapshot::OperationKey;
+
+pub use probe::Earned;
+use probe::Standings;
 
 /// The upstreams of the namespaces that have one.
 pub type Upstreams = BTreeMap<Namespace, Arc<Upstream>>;
@@ -65,6 +72,8 @@ struct Shop {
     ledger: Ledger,
     upstreams: Upstreams,
     elapsed: Elapsed,
+    /// Makes the names under which probes write.
+    entropy: Arc<dyn Entropy>,
     room: Arc<Semaphore>,
     recoveries: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -73,6 +82,7 @@ struct Shop {
     /// What this process works at: nothing is driven twice at once by one process.
     driven: Mutex<HashSet<OperationKey>>,
     raised: Mutex<HashSet<ResourceName>>,
+    standings: Standings,
     stopping: CancellationToken,
 }
 
@@ -83,22 +93,29 @@ impl Dispatch {
         ledger: Ledger,
         upstreams: Upstreams,
         elapsed: Elapsed,
+        entropy: Arc<dyn Entropy>,
         stopping: CancellationToken,
     ) -> Self {
+        let standings = probe::standings(&upstreams);
         let shop = Arc::new(Shop {
             ledger,
             upstreams,
             elapsed,
+            entropy,
             room: Arc::new(Semaphore::new(FORWARDS_IN_FLIGHT)),
             recoveries: Arc::new(Semaphore::new(RECOVERIES_IN_FLIGHT)),
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
             driven: Mutex::default(),
             raised: Mutex::default(),
+            standings,
             stopping,
         });
         if !shop.upstreams.is_empty() {
             shop.spawn(recover::run(shop.clone()));
+        }
+        for (namespace, upstream) in &shop.upstreams {
+            shop.spawn(probe::run(shop.clone(), namespace.clone(), upstream.clone()));
         }
         Self { shop }
     }
@@ -109,13 +126,20 @@ impl Dispatch {
         self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
     }
 
-    /// Carries an announced operation to its end. Dropping the receiver changes nothing.
+    /// Time that goes on while the process or the machine sleeps, from some fixed instant.
     #[must_use]
-    pub fn forward(&self, attempt: Attempt, room: Room) -> oneshot::Receiver<Ended> {
+    pub fn elapsed(&self) -> Duration {
+        (self.shop.elapsed)()
+    }
+
+    /// Carries an operation to its end that was announced after `since`, by [`Self::elapsed`]. Dropping the receiver
+    /// changes nothing.
+    #[must_use]
+    pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> oneshot::Receiver<Ended> {
         let (reply, ended) = oneshot::channel();
         let shop = self.shop.clone();
         self.shop.spawn(async move {
-            let answer = drive::drive(&shop, attempt).await;
+            let answer = drive::drive(&shop, attempt, since).await;
             drop(room);
             // A client that hung up is nobody's loss: the outcome is in the ledger.
             drop(reply.send(answer));
@@ -164,6 +188,23 @@ impl Dispatch {
             Some(upstream) => upstream.read(order).await,
             None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
         }
+    }
+
+    /// Whether a store has earned its class; the first probe is waited for at most `patience`.
+    pub async fn earned(&self, namespace: &Namespace, patience: Duration) -> Earned {
+        let Some(standing) = self.shop.standings.get(namespace) else { return Earned::NotAsked };
+        let mut heard = standing.subscribe();
+        // Too late is answered as it stands now.
+        drop(tokio::time::timeout(patience, heard.wait_for(|stands| *stands != Earned::NotYet)).await);
+        standing.borrow().clone()
+    }
+
+    /// The stores in order of their namespaces, and where each stands.
+    pub fn stores(&self) -> impl Iterator<Item = (&Namespace, &HttpStore, Earned)> {
+        let shop = &self.shop;
+        shop.upstreams.iter().filter_map(|(namespace, upstream)| {
+            Some((namespace, upstream.store(), shop.standings.get(namespace)?.borrow().clone()))
+        })
     }
 
     /// The upstream of a namespace.

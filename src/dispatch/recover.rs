@@ -40,6 +40,9 @@ async fn once(shop: &Arc<Shop>) {
         take_up(shop, intent);
     }
     for lease in pending {
+        if lease.members().any(|(resource, _)| shop.raised().contains(resource)) {
+            continue;
+        }
         let Ok(room) = shop.recoveries.clone().try_acquire_owned() else { return };
         let working = shop.clone();
         shop.spawn(async move {
@@ -70,12 +73,13 @@ fn take_up(shop: &Arc<Shop>, intent: IntentRow) {
     let Ok(room) = shop.recoveries.clone().try_acquire_owned() else { return };
     let working = shop.clone();
     shop.spawn(async move {
+        let since = (working.elapsed)();
         let resume = Command::Resume(Resume { key, attempt: intent.record.attempt });
         if let Ok(Outcome::Settled(settled)) = working.ledger.submit(resume).await
             && let Settled::Again(attempt) = *settled
         {
             // What became of it stands in the ledger, and nobody of this process waits for it.
-            drop(drive::drive(&working, attempt).await);
+            drop(drive::drive(&working, attempt, since).await);
         }
         drop(room);
     });

@@ -24,13 +24,13 @@ pub(super) enum Taken {
     NotOurs,
 }
 
-/// Takes a step that was announced at `announced` by the clock that does not sleep.
+/// Takes a step that was announced after `since`, by the clock that does not sleep.
 pub(super) async fn take(
     shop: &Shop,
     upstream: &Arc<Upstream>,
     attempt: &Attempt,
     payload: &mut Option<Payload>,
-    announced: Duration,
+    since: Duration,
 ) -> Taken {
     let stamp = match &attempt.act {
         Act::ReadCell => return Taken::Learnt(read_cell(upstream, &attempt.intent).await),
@@ -50,7 +50,7 @@ pub(super) async fn take(
         return Taken::Learnt(Finding::Known(Box::new(relayed)));
     }
     // The gateway is a stale worker too: one that was paused looks again before it writes to a socket.
-    if (shop.elapsed)().saturating_sub(announced) > FRESH && !is_still_ours(shop, &attempt.intent).await {
+    if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
         return Taken::NotOurs;
     }
     Taken::Learnt(learnt(upstream.send(&order).await))

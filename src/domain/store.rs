@@ -68,6 +68,8 @@ pub struct HttpStore {
     pub key_retention: Millis,
     /// After how long a doubt is assumed to be over; of `serial` only, none for never.
     pub max_uncertain: Option<Millis>,
+    /// Whether it has to pass the probe of its class before anything is written to it.
+    pub probe: bool,
     /// Roots that its certificate is checked against, instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// What the gateway identifies itself with.
@@ -161,10 +163,11 @@ pub const fn check(class: Class, stamp: Option<&StampPlace>, scope: u16) -> Resu
     match (class, stamp) {
         (Class::Conditional, None) => Err(DefinitionError::StampMissing),
         (Class::Conditional, Some(_)) if scope != 0 => Err(DefinitionError::ScopeWithCells),
-        (Class::Conditional, Some(_)) => Ok(()),
         (Class::FenceAware | Class::Idempotent | Class::Serial, Some(_)) => {
             Err(DefinitionError::StampWithoutCells)
         }
-        (Class::FenceAware | Class::Idempotent | Class::Serial, None) => Ok(()),
+        (Class::Conditional, Some(_)) | (Class::FenceAware | Class::Idempotent | Class::Serial, None) => {
+            Ok(())
+        }
     }
 }

@@ -82,6 +82,8 @@ struct Hall {
     door: Door,
     /// Memory for bodies, in KiB.
     bodies: Arc<Semaphore>,
+    /// Room on disk for bodies that go to upstreams, in KiB.
+    spooled: Arc<Semaphore>,
 }
 
 impl Hall {
@@ -105,7 +107,11 @@ impl Asked<'_> {
 
 /// The router: every route of [`routes`], and a problem for everything else.
 pub fn router(door: Door) -> Router {
-    let hall = Arc::new(Hall { door, bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)) });
+    let hall = Arc::new(Hall {
+        door,
+        bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
+        spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
+    });
     let mut router = Router::new();
     for route in routes() {
         for pattern in route.patterns {

@@ -5,22 +5,28 @@ mod answer;
 mod carry;
 mod read;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, CONTENT_RANGE};
 use axum::response::Response;
+use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
+use crate::dispatch::Earned;
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
-use crate::domain::upstream::{Class, Field, Payload as Carried};
-use crate::limits::BODY_TIMEOUT;
-use crate::protocol::command::{Forward, Member};
+use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
+use crate::limits::{BODY_TIMEOUT, STAMPED_JSON_BYTES};
+use crate::protocol::command::{Forward, Member, Write};
+use crate::protocol::outcome::Verdict;
+use crate::protocol::{Command, Outcome};
 
 use super::acquire::drawn;
-use super::body::{Allowance, Held, Payload, worked};
+use super::body::{Allowance, Payload, Spooled, worked};
+use super::decide::Subject;
 use super::fenced::HEADERS;
 use super::json::unreadable;
 use super::member::{Content, Draft, body_of_removal};
@@ -55,9 +61,13 @@ pub(super) async fn write(
     let upstream = dispatch.upstream(&resource.namespace()).ok_or_else(Problem::fault_without_change)?;
     let timeout = place.rules.upstream.map(|rules| rules.timeout.duration()).unwrap_or_default();
     let wait = extract::wait(asked.headers())?.map_or(USUAL_WAIT, Duration::from_secs);
+    let earned = dispatch.earned(&resource.namespace(), wait).await;
     let (member, memory) = member(&asked, place, class, upstream.store(), payload)
         .await
         .map_err(|problem| problem.about(&resource))?;
+    if !earned.admits() {
+        recorded_or_refused(&asked, &member, &earned).await.map_err(|problem| problem.about(&resource))?;
+    }
     let Some(room) = dispatch.room() else {
         let detail = "too many writes to upstreams are under way; send the request again in 1 s";
         return Err(Problem::new(Code::Overloaded, detail).about(&resource));
@@ -86,28 +96,55 @@ pub(super) async fn write(
     carried.await.map_err(|_| Problem::fault())?.answered().map_err(|problem| problem.about(&resource))
 }
 
+/// A store that has not earned its class is sent nothing; what was decided before is answered all the same.
+async fn recorded_or_refused(asked: &Asked<'_>, member: &Member, earned: &Earned) -> Result<(), Problem> {
+    let write = Write { members: vec![member.clone()], dry_run: true };
+    let outcome = asked.hall.decide(Command::Write(write), Subject::default(), None).await?;
+    let Outcome::Explained(verdicts) = &outcome else { return Err(Problem::fault_without_change()) };
+    if !verdicts.iter().any(|one| matches!(one.verdict, Verdict::Admit { .. })) {
+        return Ok(());
+    }
+    let namespace = member.address.resource.namespace();
+    Err(match earned {
+        Earned::Unreachable(_) | Earned::NotYet => Problem::new(
+            Code::UpstreamUnreachable,
+            format!(
+                "the store of namespace {namespace:?} could not be reached yet, and nothing was sent; send the same request again in 1 s"
+            ),
+        ),
+        Earned::Failed(reason) => Problem::new(
+            Code::Quarantined,
+            format!(
+                "the store of namespace {namespace:?} does not do what its class promises, and nothing is written to it: {reason}"
+            ),
+        ),
+        Earned::NotAsked | Earned::Passed => return Ok(()),
+    })
+}
+
 async fn member(
     asked: &Asked<'_>,
     place: Place,
     class: Class,
     store: &HttpStore,
     payload: &mut Payload,
-) -> Result<(Member, OwnedSemaphorePermit), Problem> {
+) -> Result<(Member, Vec<OwnedSemaphorePermit>), Problem> {
     let headers = asked.headers();
     let method = Method::from_word(asked.head.method.as_str()).ok_or_else(Problem::fault_without_change)?;
     fits(class, method, asked.head.uri.query())?;
     if !store.forward_headers.iter().any(|name| name == "content-encoding") {
         extract::not_encoded(headers)?;
     }
+    whole(headers)?;
     let token = extract::token(headers, place.rules.definition.issuer)?;
     let operation_id = extract::operation_id(headers)?;
     let sequence = extract::sequence(headers)?;
     let incarnation = extract::incarnation(headers)?;
     let preconditions = extract::preconditions(headers)?;
     let content_type = extract::content_type(headers)?;
-    let (body, memory) = received(asked, method, &place, payload).await?;
+    let Spooled { payload: body, reserved: memory } = received(asked, method, &place, payload).await?;
     if method == Method::Put && matches!(store.stamp, Some(StampPlace::Json(_))) {
-        is_json_object(&body)?;
+        is_json_object(&body).await?;
     }
     let drawn = drawn(asked.hall)?;
     let (first, _) = drawn.split_at(8);
@@ -130,6 +167,14 @@ async fn member(
         content: Content::Forwarded(Box::new(forward)),
     };
     Ok((draft.complete(&asked.hall.door.ledger, HEADERS)?, memory))
+}
+
+/// A part of a content would be taken for the whole: the header that says so is not forwarded (RFC 9110 section 14.5).
+fn whole(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(malformed("Content-Range is not taken here; send the whole content"));
+    }
+    Ok(())
 }
 
 /// What a store of this class takes, as `Allow` lists it.
@@ -163,28 +208,37 @@ async fn received(
     method: Method,
     place: &Place,
     payload: &mut Payload,
-) -> Result<(Carried, OwnedSemaphorePermit), Problem> {
+) -> Result<Spooled, Problem> {
     let limit = match method {
         Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
         Method::Delete => 0,
     };
     let whose = format!("namespace {:?}", place.address.resource.namespace());
-    let read = payload.read(&Allowance { limit, whose, copies: 1 }, &asked.hall.bodies, BODY_TIMEOUT).await;
-    let Held { bytes, memory } = read.map_err(|problem| match method {
+    let allowance = Allowance { limit, whose, copies: 1 };
+    let received = payload.spool(&allowance, &asked.hall.bodies, &asked.hall.spooled, BODY_TIMEOUT).await;
+    received.map_err(|problem| match method {
         Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
         Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
-    })?;
-    Ok((worked(bytes.len(), move || Carried::of(bytes)).await?, memory))
+    })
 }
 
-fn is_json_object(body: &Carried) -> Result<(), Problem> {
-    let object = match &body.bulk {
-        crate::domain::upstream::Bulk::Memory(bytes) => {
-            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok()
-        }
-        crate::domain::upstream::Bulk::Disk(_) => false,
-    };
-    if object {
+/// The stamp goes into the document, so it has to be one, and short enough to be held in memory.
+async fn is_json_object(body: &Carried) -> Result<(), Problem> {
+    if body.length > STAMPED_JSON_BYTES {
+        let detail = format!(
+            "the store keeps its stamp inside the document, which may have at most {STAMPED_JSON_BYTES} bytes"
+        );
+        return Err(Problem::new(Code::BodyTooLarge, detail));
+    }
+    let (bulk, length) = (body.bulk.clone(), usize::try_from(body.length).unwrap_or(usize::MAX));
+    let object = worked(length, move || {
+        let bytes = match bulk {
+            Bulk::Memory(bytes) => Ok(bytes),
+            Bulk::Disk(spool) => spool.read_at(0, length),
+        };
+        bytes.is_ok_and(|bytes| serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes).is_ok())
+    });
+    if object.await? {
         return Ok(());
     }
     Err(unreadable("the store keeps its stamp inside the document, so the body has to be a JSON object"))

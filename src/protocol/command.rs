@@ -264,10 +264,34 @@ pub struct Forward {
 pub struct Settle {
     /// Which operation.
     pub key: OperationKey,
-    /// Which attempt of it; one that is not the newest any more settles nothing.
-    pub attempt: u32,
+    /// The step that taught it, as it was told.
+    pub told: Told,
     /// What was learnt.
     pub finding: Finding,
+}
+
+/// What a step was told with. It comes back with what the step taught, so that what has moved on meanwhile is seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// Of the announcement: one that is withdrawn and announced again is another one, though its attempts count from 1.
+    pub claim: u64,
+    /// Which attempt; one that is not the newest any more settles nothing.
+    pub attempt: u32,
+    /// The validator that was recorded then: what is read of a cell means nothing once the record has moved on.
+    pub recorded: Option<Validator>,
+    /// What came before a cell is read.
+    pub before: Before,
+}
+
+/// What came before a cell is read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Before {
+    /// A pause, or nothing.
+    Nothing,
+    /// An attempt that may have acted.
+    Doubt,
+    /// A complete answer that does not tell by itself what became of the cell.
+    Answer(Box<Relayed>),
 }
 
 /// What can be learnt of an attempt.
@@ -355,8 +379,13 @@ pub struct Barrier {
 pub enum BarrierFinding {
     /// Nothing yet.
     Nothing,
-    /// What the cell shows.
-    Cell(CellSeen),
+    /// What the cell shows, and the validator that was recorded when it was to be read.
+    Cell {
+        /// What was recorded.
+        recorded: Option<Validator>,
+        /// What is there.
+        seen: CellSeen,
+    },
     /// The cell was rewritten with a stamp for this position, and has this validator now.
     Rewritten {
         /// The position in the stamp.

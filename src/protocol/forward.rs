@@ -23,6 +23,7 @@ use crate::domain::time::{Millis, Timestamp};
 use crate::domain::upstream::{Base, Class, Stamp, StampKind};
 
 use super::change::resource_changed;
+use super::command::{Before, Told};
 use super::outcome::{Act, Attempt, Settled};
 use super::rows::{IntentRow, Life, ResourceRow};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
@@ -169,7 +170,13 @@ impl<'a> Scene<'a> {
         after.due_at = self.after_an_attempt();
         self.change(before, &after);
         let stamp = self.stamp_of(&after);
-        Attempt { intent: after, payload: None, act: Act::Send(stamp), ask_first: false }
+        let told = self.told(&after, Before::Nothing);
+        Attempt { intent: after, payload: None, act: Act::Send(stamp), ask_first: false, told }
+    }
+
+    /// What a step is told with.
+    fn told(&self, intent: &IntentRow, before: Before) -> Told {
+        Told { claim: intent.claim, attempt: intent.record.attempt, recorded: self.row.cell.clone(), before }
     }
 
     /// The stamp that an operation writes into its cell.

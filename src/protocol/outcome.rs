@@ -10,8 +10,9 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::{Millis, Timestamp};
-use crate::domain::upstream::{Base, Payload, Relayed, Stamp};
+use crate::domain::upstream::{Base, Payload, Relayed, Stamp, Validator};
 
+use super::command::{Finding, Settle, Told};
 use super::control::ControlVerb;
 use super::rows::{
     IntentRow, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse,
@@ -62,6 +63,16 @@ pub struct Attempt {
     pub act: Act,
     /// Whether the doubt may be ended by asking the upstream before anything is sent again.
     pub ask_first: bool,
+    /// What has to come back with what it teaches.
+    pub told: Told,
+}
+
+impl Attempt {
+    /// The command that says what this step taught.
+    #[must_use]
+    pub fn taught(&self, finding: Finding) -> Settle {
+        Settle { key: self.intent.key(), told: self.told.clone(), finding }
+    }
 }
 
 /// What an attempt does.
@@ -106,8 +117,8 @@ pub enum Withdrawal {
 pub enum BarrierStep {
     /// It stands: nothing older can become authoritative.
     Stands(ResourceRow),
-    /// Read the cell.
-    ReadCell,
+    /// Read the cell, of which this is recorded; that comes back with what is seen.
+    ReadCell(Option<Validator>),
     /// Rewrite the cell on this base, with this stamp.
     Rewrite(Base, Stamp),
     /// Advance the upstream to this position.

@@ -94,7 +94,7 @@ impl Wanted {
                 if let Some(lease) = barrier.lease {
                     self.add_lease(lease.bucket, lease.acquisition);
                 }
-                if let BarrierFinding::Cell(seen) = &barrier.learnt {
+                if let BarrierFinding::Cell { seen, .. } = &barrier.learnt {
                     self.add_stamped(&barrier.resource, seen);
                 }
             }

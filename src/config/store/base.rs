@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
+use toml_edit::Key;
 use url::{Host, Url};
 
 use super::super::given::{Found, Given};
@@ -106,7 +107,8 @@ pub(in crate::config) fn refuse_shared(bases: &[(&Namespace, &Found<Base>)], mis
             "{what} the address of namespace `{other}`: what lies there would be two resources; give each an address \
              of its own"
         );
-        mistakes.note(&base.place, &format!("namespaces.{namespace}.store.http"), problem);
+        let shown = Key::new(namespace.as_str());
+        mistakes.note(&base.place, &format!("namespaces.{}.store.http", shown.display_repr()), problem);
     };
     for (namespace, base) in bases {
         match taken.get(&base.value.spot) {

@@ -88,6 +88,7 @@ pub(in crate::config) fn settle(
         status: value_of(&draft.status),
         key_retention: key_retention(draft),
         max_uncertain: draft.max_uncertain_ms.found().map(|found| Millis::new(found.value)),
+        probe: draft.probe.or(class.is_probed_by_default()),
         ca_file,
         credentials,
     }))
@@ -118,7 +119,7 @@ fn key_header(draft: &StoreDraft) -> &str {
 }
 
 /// Every part of an upstream, with its place where it was given.
-fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 16] {
+fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 17] {
     [
         ("http", place_of(&draft.base)),
         ("class", place_of(&draft.class)),
@@ -134,6 +135,7 @@ fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 16] {
         ("status", place_of(&draft.status)),
         ("key_retention", place_of(&draft.key_retention)),
         ("max_uncertain_ms", place_of(&draft.max_uncertain_ms)),
+        ("probe", place_of(&draft.probe)),
         ("ca_file", place_of(&draft.ca_file)),
         ("credentials", draft.credentials.place()),
     ]
@@ -171,6 +173,12 @@ fn check_class(
             let problem = format!("{part} belongs to class {:?}; leave it out", owner.word());
             mistakes.note(place, &format!("{}.store.{part}", around.key), problem);
         }
+    }
+    if let (Class::Serial, Some(found)) = (class, draft.probe.found())
+        && found.value
+    {
+        let problem = "there is nothing that a store of class \"serial\" could be tried for; leave it out";
+        mistakes.note(&found.place, &format!("{}.store.probe", around.key), problem);
     }
     if draft.stamp.is_mistaken() || around.scope.is_mistaken() {
         return;

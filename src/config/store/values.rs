@@ -14,7 +14,7 @@ pub(super) fn statuses(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Sta
         let item = item.given();
         match item.item.as_integer() {
             Some(408) => {
-                item.wrong(mistakes, "408 says that the store gave up waiting, not that it did nothing")
+                item.wrong(mistakes, "408 says that the store gave up waiting, not that it did nothing");
             }
             Some(500..=599) => {
                 item.wrong(mistakes, "5xx says nothing of the effect; allowed is 400 to 499 but for 408");

@@ -110,6 +110,13 @@ fn a_variable_finds_the_namespace_of_the_file_whose_name_it_spells() {
     assert_eq!(rules(&config, "other").definition.scope, 4);
 }
 
+/// It stood on the page of settings and was taken for a variable of somebody else.
+#[test]
+fn the_number_of_connections_has_its_variable() {
+    let pairs = [("FENCEGATE_DATABASE", "postgres://u@h/d"), ("FENCEGATE_MAX_CONNECTIONS", "3")];
+    assert_eq!(with("", &pairs).unwrap().max_connections, 3);
+}
+
 #[test]
 fn a_spelling_of_two_namespaces_is_refused() {
     let told = only("[namespaces.a-b]\n[namespaces.a_b]", &[("FENCEGATE_NAMESPACES__A_B__SCOPE", "1")]);

@@ -77,6 +77,11 @@ fn a_key_of_another_class_is_refused() {
             "key_retention: key_retention belongs to class \"idempotent\"",
         ),
         ("idempotent", "max_uncertain_ms = 60000", "max_uncertain_ms belongs to class \"serial\""),
+        (
+            "serial",
+            "probe = true",
+            "probe: there is nothing that a store of class \"serial\" could be tried for",
+        ),
         ("conditional", "", "namespaces.a.store: class \"conditional\" needs a stamp"),
     ] {
         let told = only_in(class, more);

@@ -11,6 +11,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::store::{Credentials, FORWARD_HEADERS, HttpStore, Protocol, RETURN_HEADERS, StampPlace};
 use crate::domain::time::Millis;
 use crate::domain::upstream::{Class, REFUSED_STATUSES, StatusSet};
+use crate::limits;
 
 /// One file and one variable with a secret each, and one file of roots.
 struct Shelf;
@@ -74,6 +75,7 @@ fn an_address_and_a_class_are_a_store() {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        probe: true,
         ca_file: None,
         credentials: None,
     };
@@ -113,6 +115,11 @@ fn each_class_has_keys_of_its_own() {
     assert_eq!(read.key_retention, Millis::new(7 * 86_400_000));
     let read = store("http = \"http://h/\", class = \"serial\", max_uncertain_ms = 60000");
     assert_eq!(read.max_uncertain, Some(Millis::new(60_000)));
+    // A probe that sends a request twice is only made where its owner asks for it.
+    assert!(!store("http = \"http://h/\", class = \"idempotent\"").probe);
+    assert!(store("http = \"http://h/\", class = \"idempotent\", probe = true").probe);
+    assert!(!store("http = \"http://h/\", class = \"fence_aware\", probe = false").probe);
+    assert!(!store("http = \"http://h/\", class = \"serial\"").probe);
     for (stamp, place) in [
         ("\"pointer\"", StampPlace::Pointer),
         ("{ json = \"/meta/_fencegate~1\" }", StampPlace::Json("/meta/_fencegate~1".to_owned())),
@@ -214,4 +221,33 @@ fn stores_beside_each_other_do_not_meet() {
                 [namespaces.c]\nstore = { http = \"https://h:8443/a\", class = \"serial\" }\n\
                 [namespaces.\"*\"]";
     assert_eq!(layered(text, &[]).unwrap().stores.len(), 3);
+}
+
+/// A key that the page leaves out is one that nobody finds; a setting on it that is refused is worse.
+#[test]
+fn the_page_on_stores_names_every_key_and_its_settings_hold() {
+    let page = include_str!("../../../docs/STORES.md");
+    for key in super::super::keys::STORE.keys {
+        assert!(page.contains(&format!("\n| `{key}` |")), "{key}");
+    }
+    for name in FORWARD_HEADERS.iter().chain(&RETURN_HEADERS) {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+    assert!(page.contains(&REFUSED_STATUSES.map(|status| status.to_string()).join(" ")));
+    for bound in [
+        limits::STORE_TIMEOUT_MS,
+        limits::STORE_TIMEOUT_MS_GREATEST,
+        limits::STORE_CONNECT_TIMEOUT_MS,
+        limits::STORE_CONNECT_TIMEOUT_MS_GREATEST,
+        limits::STORE_RESPONSE_BYTES,
+        limits::STORE_RESPONSE_BYTES_GREATEST,
+        limits::STORE_UNCERTAIN_MS_GREATEST,
+        limits::STORE_SECRET_BYTES,
+        limits::STORE_ROOTS_BYTES,
+    ] {
+        assert!(page.contains(&format!(" {bound} ")), "{bound}");
+    }
+    let settings = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let settings = settings.replace("ORDERS_AUTHORIZATION", "STORE_SECRET");
+    assert_eq!(layered(&settings, &[]).unwrap().stores.len(), Class::ALL.len());
 }

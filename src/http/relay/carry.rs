@@ -53,16 +53,20 @@ enum Judged {
 
 impl Carrying {
     /// Carries it until it is decided, or the caller's patience is over.
-    pub(super) async fn to_the_end(self, room: Room) -> Carried {
+    pub(super) async fn to_the_end(mut self, room: Room) -> Carried {
         let until = instant() + self.wait;
         let mut room = Some(room);
         let mut observer: Option<Observer> = None;
         loop {
+            let since = self.dispatch.elapsed();
             match self.judged().await {
                 Judged::Answered(carried) => return carried,
                 Judged::Announced(attempt) => {
-                    let Some(room) = room.take() else { return self.uncertain() };
-                    match self.carried(*attempt, room, until).await {
+                    // Without room it is announced all the same, and taken up when it is due.
+                    let room = room.take().or_else(|| self.dispatch.room());
+                    let Some(room) = room else { return self.uncertain() };
+                    self.is_another_delivery();
+                    match self.carried(*attempt, since, room, until).await {
                         Some(carried) => return carried,
                         // Somebody else has taken a step: what came of it, the record tells.
                         None => continue,
@@ -76,6 +80,14 @@ impl Carrying {
                     }
                 }
             }
+        }
+    }
+
+    /// What was announced is carried once: the rules, asked again, must not take it for an announcement whose answer was
+    /// lost.
+    fn is_another_delivery(&mut self) {
+        if let Some(forward) = &mut self.member.forward {
+            forward.claim = forward.claim.wrapping_add(1);
         }
     }
 
@@ -95,8 +107,14 @@ impl Carrying {
     }
 
     /// The end of the attempt; none when somebody else goes on with the operation.
-    async fn carried(&self, attempt: Attempt, room: Room, until: Instant) -> Option<Carried> {
-        let ended = self.dispatch.forward(attempt, room);
+    async fn carried(
+        &self,
+        attempt: Attempt,
+        since: Duration,
+        room: Room,
+        until: Instant,
+    ) -> Option<Carried> {
+        let ended = self.dispatch.forward(attempt, since, room);
         let patience = until.max(instant() + self.timeout);
         let ended: Result<Ended, RecvError> = match timeout_at(patience, ended).await {
             Ok(ended) => ended,

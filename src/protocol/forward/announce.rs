@@ -4,7 +4,7 @@ use crate::domain::operation::OperationState;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::{Base, Class};
 
-use super::super::command::{Forward, Member};
+use super::super::command::{Before, Forward, Member};
 use super::super::outcome::{Act, Attempt};
 use super::super::rows::{ForwardedHead, IntentRow, OperationRecord};
 use super::super::write::table::acquisition_of;
@@ -82,7 +82,8 @@ fn first_step(scene: &Scene<'_>, intent: IntentRow, forward: &Forward) -> Attemp
         (Class::Conditional, Base::Absent | Base::Recorded(_))
         | (Class::FenceAware | Class::Idempotent | Class::Serial, _) => Act::Send(scene.stamp_of(&intent)),
     };
-    Attempt { intent, payload: Some(forward.payload.clone()), act, ask_first: false }
+    let told = scene.told(&intent, Before::Nothing);
+    Attempt { intent, payload: Some(forward.payload.clone()), act, ask_first: false, told }
 }
 
 fn record(scene: &Scene<'_>, member: &Member, now: Timestamp) -> OperationRecord {

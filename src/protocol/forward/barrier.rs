@@ -66,22 +66,31 @@ fn needs(namespace: &InForce) -> Option<Class> {
     }
 }
 
-/// An operation has been decided: a lane may be empty now, and somebody may wait for that.
+/// A lane may be empty now, and somebody may wait for that.
 pub(super) fn lane_moved(scene: &mut Scene<'_>) {
     let lanes = match scene.class {
         Class::Conditional | Class::FenceAware => false,
         Class::Idempotent | Class::Serial => true,
     };
     if lanes && needs(&scene.namespace).is_some() && scene.undecided().next().is_none() {
-        let reached = scene.newest();
+        let reached = scene.wanted();
         scene.reach(reached);
     }
 }
 
 impl Scene<'_> {
-    /// Where nothing may lie behind any more: what was issued or admitted last, or all that was revoked.
+    /// Nothing below this may become authoritative any more: the newest position, or the one after it where the newest
+    /// itself is revoked. A barrier that was reached when that one was granted says nothing of its own effects.
     fn wanted(&self) -> Position {
-        self.newest()
+        let newest = self.newest();
+        let revoked = self.row.revoked_through.is_some_and(|mark| newest.is_revoked_through(mark));
+        if revoked { self.following() } else { newest }
+    }
+
+    /// The next position that can be issued: nothing above it is known here.
+    pub(super) fn following(&self) -> Position {
+        let newest = self.newest();
+        newest.following_in(self.namespace.row.epoch).unwrap_or(newest)
     }
 
     fn learn(&mut self, learnt: &BarrierFinding) -> Result<BarrierStep, Inconsistent> {
@@ -89,8 +98,10 @@ impl Scene<'_> {
             return Ok(BarrierStep::Quarantined(found.clone()));
         }
         match learnt {
-            BarrierFinding::Nothing => {}
-            BarrierFinding::Cell(seen) => return self.cell_read(seen),
+            BarrierFinding::Nothing => lane_moved(self),
+            // What was read is older than the record: it would look like a store that has gone back.
+            BarrierFinding::Cell { recorded, .. } if *recorded != self.row.cell => {}
+            BarrierFinding::Cell { recorded: _, seen } => return self.cell_read(seen),
             BarrierFinding::Rewritten { position, base, validator } => {
                 self.rewritten(*position, base, validator);
             }
@@ -109,27 +120,19 @@ impl Scene<'_> {
             return BarrierStep::Stands(self.row.clone());
         }
         match self.class {
-            Class::Conditional => BarrierStep::ReadCell,
-            Class::FenceAware => BarrierStep::Advance(self.row.incarnation, self.advance_to()),
+            Class::Conditional => BarrierStep::ReadCell(self.row.cell.clone()),
+            Class::FenceAware => BarrierStep::Advance(self.row.incarnation, self.wanted()),
             Class::Idempotent | Class::Serial => {
                 BarrierStep::Undecided(self.undecided().map(super::super::rows::IntentRow::key).collect())
             }
         }
     }
 
-    /// An upstream refuses what is lower and takes what is equal: where the newest position itself is revoked, it has to
-    /// hold the one above.
-    fn advance_to(&self) -> Position {
-        let wanted = self.wanted();
-        let revoked = self.row.revoked_through.is_some_and(|mark| wanted.is_revoked_through(mark));
-        if revoked { wanted.following_in(self.namespace.row.epoch).unwrap_or(wanted) } else { wanted }
-    }
-
     /// What the cell shows is recorded first, and then it is rewritten on that.
     fn cell_read(&mut self, seen: &crate::domain::upstream::CellSeen) -> Result<BarrierStep, Inconsistent> {
         let base = match self.read(seen, None)? {
             Read::Contradicts(found) => {
-                self.quarantine(found.clone());
+                self.quarantine_cell(found.clone(), seen);
                 return Ok(BarrierStep::Quarantined(found));
             }
             Read::Absent => Base::Absent,
@@ -168,9 +171,8 @@ impl Scene<'_> {
 
     /// The upstream holds a higher position than the barrier asked for.
     fn held_above(&mut self, holds: Position) {
-        let newest = self.newest();
-        let next = newest.following_in(self.namespace.row.epoch).unwrap_or(holds);
-        if holds.is_above(next) {
+        if holds.is_above(self.following()) {
+            let newest = self.newest();
             self.quarantine(format!(
                 "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
             ));

@@ -5,10 +5,10 @@
 //! validator before the operation that produced it is recorded as applied (I13).
 
 use crate::domain::seal::SealVerdict;
-use crate::domain::upstream::{Base, CellSeen, Stamp, StampKind, Validator};
+use crate::domain::upstream::{Base, CellSeen, Relayed, Stamp, StampKind, Validator};
 
 use super::super::Inconsistent;
-use super::super::command::{Claim, Member};
+use super::super::command::{Before, Claim, Member, Told};
 use super::super::outcome::{Refusal, Settled, Withdrawal};
 use super::super::rows::IntentRow;
 use super::super::write::{Case, table};
@@ -31,44 +31,72 @@ pub(super) enum Read {
 
 impl Scene<'_> {
     /// The cell was read for an operation whose fate depends on it.
-    pub(super) fn cell_seen(&mut self, intent: &IntentRow, seen: &CellSeen) -> Result<Settled, Inconsistent> {
+    pub(super) fn cell_seen(
+        &mut self,
+        intent: &IntentRow,
+        told: &Told,
+        seen: &CellSeen,
+    ) -> Result<Settled, Inconsistent> {
         if let CellSeen::Stamped(validator, stamp) = seen
             && is_of(stamp, intent)
         {
-            let validator = Some(validator.clone());
-            let evidence = Evidence { relayed: None, validator, resolution: None };
+            let relayed = answer(&told.before).filter(|relayed| relayed.is_success());
+            let evidence = Evidence { relayed, validator: Some(validator.clone()), resolution: None };
             return Ok(Settled::Done(self.apply(intent, evidence)?));
         }
         if self.row.quarantined.is_some() {
             return Ok(self.later(intent, intent.doubt));
         }
+        if told.recorded != self.row.cell {
+            // What was read is older than the record: it would look like a store that has gone back.
+            return Ok(self.read_the_cell(intent, intent.doubt, told.before.clone()));
+        }
         match self.read(seen, Some(intent))? {
             Read::Contradicts(found) => {
-                self.quarantine(found);
+                self.quarantine_cell(found, seen);
                 Ok(self.later(intent, intent.doubt))
             }
-            Read::Absent if matches!(intent.base, Base::Unread | Base::Absent) => {
+            Read::Absent if intent.base == Base::Unread => {
                 Ok(Settled::Again(self.send(intent, Base::Absent, intent.doubt)))
             }
-            Read::AsRecorded | Read::Recorded | Read::Absent => self.on_the_recorded(intent),
+            Read::AsRecorded | Read::Recorded | Read::Absent => self.on_the_recorded(intent, &told.before),
         }
     }
 
     /// Sends on the recorded state: again, where the last send rested on it; else it is dead, and the write is judged
     /// anew against what took its place.
-    fn on_the_recorded(&mut self, intent: &IntentRow) -> Result<Settled, Inconsistent> {
+    fn on_the_recorded(&mut self, intent: &IntentRow, before: &Before) -> Result<Settled, Inconsistent> {
         let base = match &self.row.cell {
             Some(validator) => Base::Recorded(validator.clone()),
             None => Base::Absent,
         };
         if base == intent.base {
-            return Ok(Settled::Again(self.send(intent, base, intent.doubt)));
+            return self.unchanged(intent, base, before);
         }
         if let Some(refusal) = self.judged_again(intent)? {
             return self.withdrawn(intent, Withdrawal::Refused(refusal));
         }
         // Whatever was sent before rested on a state that is gone for ever: there is no doubt left.
         Ok(Settled::Again(self.send(intent, base, false)))
+    }
+
+    /// The cell is as it was when this was sent, so no send on it has had an effect yet.
+    fn unchanged(
+        &mut self,
+        intent: &IntentRow,
+        base: Base,
+        before: &Before,
+    ) -> Result<Settled, Inconsistent> {
+        match before {
+            Before::Nothing => Ok(Settled::Again(self.send(intent, base, intent.doubt))),
+            // A store that can be read and not written would be sent the same again and again without a pause.
+            Before::Doubt => Ok(self.later(intent, true)),
+            // It did not refuse what this rests on, but the write itself, and nothing else of it is under way.
+            Before::Answer(refusal) if !intent.doubt && self.rules.refused.contains(refusal.status) => {
+                Ok(Settled::Done(self.refuse(intent, refusal)?))
+            }
+            Before::Answer(_) => Ok(self.later(intent, true)),
+        }
     }
 
     /// Holds the cell against the record, and records what can be explained.
@@ -99,6 +127,19 @@ impl Scene<'_> {
         }
     }
 
+    /// Stops everything until somebody has looked into it. What the cell shows now is what they will look at, and what a
+    /// reopen accepts: against the old record the next look would only stop everything again.
+    pub(super) fn quarantine_cell(&mut self, found: String, seen: &CellSeen) {
+        self.quarantine(found);
+        match seen {
+            CellSeen::Absent => self.row.cell = None,
+            CellSeen::Unstamped(validator) | CellSeen::Stamped(validator, _) => {
+                self.row.cell = Some(validator.clone());
+            }
+            CellSeen::Strange(_) => {}
+        }
+    }
+
     /// Whether the gateway has already sent something that creates the cell: then content without a stamp is not from
     /// before its time.
     fn was_created_by_us(&self, reader: Option<&IntentRow>) -> bool {
@@ -109,7 +150,7 @@ impl Scene<'_> {
     /// A stamp that is not the reader's own: of an effect or a barrier whose answer was lost, or of something that this
     /// database does not know.
     fn explain(&mut self, found: &Validator, stamp: &Stamp) -> Result<Read, Inconsistent> {
-        let announced = !stamp.position.is_above(self.newest());
+        let announced = !stamp.position.is_above(self.following());
         match stamp.kind {
             StampKind::Barrier | StampKind::EmptyBarrier
                 if announced && stamp.commit == self.row.commit_no =>
@@ -152,6 +193,14 @@ impl Scene<'_> {
         let current = incarnation_of(&self.row, intent.record.method);
         let gone = current != intent.record.incarnation;
         Ok(gone.then_some(Refusal::IncarnationGone { current: self.row.incarnation }))
+    }
+}
+
+/// The answer that came before a cell was read.
+const fn answer(before: &Before) -> Option<&Relayed> {
+    match before {
+        Before::Answer(relayed) => Some(relayed),
+        Before::Nothing | Before::Doubt => None,
     }
 }
 

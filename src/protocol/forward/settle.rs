@@ -7,9 +7,9 @@
 use crate::domain::operation::OperationState;
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
-use crate::domain::upstream::{Class, Relayed};
+use crate::domain::upstream::{Base, Class, Relayed};
 
-use super::super::command::{Finding, Resume, Settle};
+use super::super::command::{Before, Finding, Resume, Settle};
 use super::super::outcome::{Act, Attempt, Refusal, Settled, Standing, Withdrawal};
 use super::super::rows::{IntentRow, OperationRecord, Resolution};
 use super::super::snapshot::OperationKey;
@@ -33,7 +33,9 @@ pub(in super::super) fn settle(
     settle: &Settle,
     now: Timestamp,
 ) -> Result<Decision, Inconsistent> {
-    let (mut scene, intent) = match current(context, snapshot, &settle.key, settle.attempt, now)? {
+    let told = &settle.told;
+    let (mut scene, intent) = match current(context, snapshot, &settle.key, told.attempt, now)? {
+        Ok((_, intent)) if intent.claim != told.claim => return Ok(moved()),
         Ok(found) => found,
         Err(decision) => return Ok(decision),
     };
@@ -44,7 +46,7 @@ pub(in super::super) fn settle(
         Finding::NotSent if intent.doubt => scene.later(&intent, true),
         Finding::NotSent => scene.withdrawn(&intent, Withdrawal::Unreachable)?,
         Finding::Doubt => scene.doubted(&intent)?,
-        Finding::Cell(seen) => scene.cell_seen(&intent, seen)?,
+        Finding::Cell(seen) => scene.cell_seen(&intent, told, seen)?,
     };
     Ok(scene.settled(settled))
 }
@@ -99,6 +101,11 @@ fn assume(
     Ok(scene.ended(Outcome::Resolved(Box::new(record))))
 }
 
+/// Somebody else has gone on.
+fn moved() -> Decision {
+    Decision::unchanged(Outcome::Settled(Box::new(Settled::Moved)))
+}
+
 /// The announcement, where it is still at this attempt.
 #[expect(clippy::type_complexity, reason = "found, or what is answered instead")]
 fn current<'a>(
@@ -108,7 +115,6 @@ fn current<'a>(
     attempt: u32,
     now: Timestamp,
 ) -> Result<Result<(Scene<'a>, IntentRow), Decision>, Inconsistent> {
-    let moved = || Decision::unchanged(Outcome::Settled(Box::new(Settled::Moved)));
     let Some(intent) = snapshot.intent(key).filter(|intent| is_current(intent, attempt)) else {
         return Ok(Err(moved()));
     };
@@ -129,7 +135,10 @@ impl Scene<'_> {
         let position = intent.record.position;
         match (self.class, relayed.status) {
             (_, 200..=299) => return self.applied(intent, relayed),
-            (Class::Conditional, 409 | 412) => return Ok(self.read_the_cell(intent, intent.doubt)),
+            (Class::Conditional, 409 | 412) => {
+                let before = Before::Answer(Box::new(relayed.clone()));
+                return Ok(self.read_the_cell(intent, intent.doubt, before));
+            }
             (Class::FenceAware, 412) => {
                 if let Some(holds) = holds.filter(|holds| holds.is_above(position)) {
                     return self.overtaken(intent, holds);
@@ -154,7 +163,10 @@ impl Scene<'_> {
         let validator = match self.class {
             Class::FenceAware | Class::Idempotent | Class::Serial => None,
             Class::Conditional => match relayed.validator() {
-                None => return Ok(self.read_the_cell(intent, true)),
+                None => {
+                    let before = Before::Answer(Box::new(relayed.clone()));
+                    return Ok(self.read_the_cell(intent, true, before));
+                }
                 found @ Some(_) => found,
             },
         };
@@ -166,8 +178,7 @@ impl Scene<'_> {
     /// had an effect and never will.
     fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Result<Settled, Inconsistent> {
         // A barrier after a revoke is set one above all that was issued.
-        let next = self.newest().following_in(self.namespace.row.epoch).unwrap_or(holds);
-        if holds.is_above(next) {
+        if holds.is_above(self.following()) {
             let newest = self.newest();
             self.quarantine(format!(
                 "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
@@ -179,7 +190,7 @@ impl Scene<'_> {
     /// An attempt that may have acted, or may still act.
     fn doubted(&mut self, intent: &IntentRow) -> Result<Settled, Inconsistent> {
         Ok(match self.class {
-            Class::Conditional => self.read_the_cell(intent, true),
+            Class::Conditional => self.read_the_cell(intent, true, Before::Doubt),
             Class::FenceAware | Class::Idempotent => self.later(intent, true),
             Class::Serial => self.uncertain(intent),
         })
@@ -211,7 +222,11 @@ impl Scene<'_> {
     /// The next step of an operation whose last attempt may have been made.
     fn step_again(&mut self, intent: &IntentRow) -> Settled {
         match self.class {
-            Class::Conditional => self.read_the_cell(intent, true),
+            Class::Conditional => {
+                // Before its first read nothing was ever sent.
+                let doubt = intent.doubt || intent.base != Base::Unread;
+                self.read_the_cell(intent, doubt, Before::Nothing)
+            }
             Class::Serial => self.uncertain(intent),
             Class::FenceAware => Settled::Again(self.send(intent, intent.base.clone(), true)),
             // An upstream that has begun to forget the key would act a second time.
@@ -230,12 +245,13 @@ impl Scene<'_> {
     }
 
     /// Reading changes nothing in the store, so it is no attempt.
-    pub(super) fn read_the_cell(&mut self, intent: &IntentRow, doubt: bool) -> Settled {
+    pub(super) fn read_the_cell(&mut self, intent: &IntentRow, doubt: bool, before: Before) -> Settled {
         let mut after = intent.clone();
         after.doubt = doubt;
         after.due_at = self.after_an_attempt();
         self.change(intent, &after);
-        Settled::Again(Attempt { intent: after, payload: None, act: Act::ReadCell, ask_first: false })
+        let told = self.told(&after, before);
+        Settled::Again(Attempt { intent: after, payload: None, act: Act::ReadCell, ask_first: false, told })
     }
 
     /// It had and will have no effect, and its id is free.

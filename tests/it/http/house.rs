@@ -163,9 +163,13 @@ impl House {
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
         let impatient = CancellationToken::new();
-        let upstreams = stores::upstreams(&plan.base);
-        let dispatch =
-            Dispatch::start(ledger.clone(), upstreams, Arc::new(|| Duration::ZERO), impatient.clone());
+        let dispatch = Dispatch::start(
+            ledger.clone(),
+            stores::upstreams(&plan.base),
+            Arc::new(|| Duration::ZERO),
+            plan.entropy.clone(),
+            impatient.clone(),
+        );
         let router = router(Door {
             dispatch,
             ledger,

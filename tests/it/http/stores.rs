@@ -35,6 +35,7 @@ fn store(class: Class, base: &str) -> HttpStore {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        probe: false,
         ca_file: None,
         credentials: None,
     }

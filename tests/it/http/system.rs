@@ -1,10 +1,15 @@
 //! What the gateway says of itself, and how it refuses what it does not have.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::house::{House, LOCK_DELAY_MS, Plan, ask};
 use super::rows::{recorded_differently, resource};
-use fencegate::domain::namespaces::Namespaces;
+use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
+use fencegate::domain::policy::{Definition, Store};
+use fencegate::domain::resource::Namespace;
+use fencegate::domain::upstream::Class;
 use fencegate::http::routes;
 
 #[tokio::test]
@@ -107,6 +112,30 @@ async fn namespaces_show_what_is_in_force() {
     let all = open.get("/v1/namespaces").await.expect(200);
     assert_eq!(all["items"][0]["namespace"], "anything");
     open.get("/v1/namespaces/unused").await.expect(200);
+}
+
+/// Whoever looks at an upstream's namespace sees what it can promise and where it is.
+#[tokio::test]
+async fn a_namespace_with_an_upstream_shows_its_class_and_its_guarantee() {
+    for class in Class::ALL {
+        let name = Namespace::parse("orders").unwrap();
+        let definition = Definition { store: Store::Http(class), ..Definition::default() };
+        let rules = NamespaceRules { definition, ..NamespaceRules::default() };
+        let bases = BTreeMap::from([(name.clone(), "https://orders.internal/".to_owned())]);
+        let namespaces = Namespaces::new(BTreeMap::from([(name, rules)]), None).with_bases(bases);
+        let house = House::built(Plan { namespaces, ..Plan::default() }).await;
+        let shown = house.get("/v1/namespaces/orders").await.expect(200);
+        assert_eq!(house.get("/v1/namespaces").await.expect(200)["items"][0], shown);
+        assert_eq!((&shown["store"], &shown["class"]), (&json!("http"), &json!(class.word())));
+        assert_eq!(shown["guarantee"], class.guarantee());
+        assert_eq!(shown["base"], "https://orders.internal/");
+    }
+    let house = House::new().await;
+    let jobs = house.get("/v1/namespaces/jobs").await.expect(200);
+    assert_eq!(
+        (&jobs["store"], &jobs["class"], &jobs["base"]),
+        (&json!("document"), &json!(null), &json!(null))
+    );
 }
 
 #[tokio::test]

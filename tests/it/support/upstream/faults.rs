@@ -1,6 +1,7 @@
 //! What can go wrong at a store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -13,6 +14,8 @@ use super::raw::{Arrival, Reply};
 pub(crate) enum Fault {
     /// The request lies there until it is released; then it has its effect and its answer.
     Hold,
+    /// The effect and the answer, and then the connection is closed.
+    AnswerAndClose,
     /// The effect, and then the connection is closed without an answer.
     DropAnswer,
     /// The effect, and then 500.
@@ -51,10 +54,24 @@ pub(super) async fn play(
 ) -> bool {
     let apply = || shared.store.lock().unwrap().apply(arrival, body);
     match fault {
-        None => apply().send(stream, arrival).await,
+        None => {
+            let gap = shared.store.lock().unwrap().gap(arrival);
+            let reply = match gap {
+                None => apply(),
+                Some(ms) => {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    shared.store.lock().unwrap().set(arrival, body)
+                }
+            };
+            reply.send(stream, arrival).await
+        }
         Some(Fault::Hold) => {
             shared.released.acquire().await.unwrap().forget();
             apply().send(stream, arrival).await
+        }
+        Some(Fault::AnswerAndClose) => {
+            apply().send(stream, arrival).await;
+            false
         }
         Some(Fault::DropAnswer) => {
             drop(apply());

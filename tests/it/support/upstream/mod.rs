@@ -106,8 +106,12 @@ impl Upstream {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        drop(self.end.take().map(|end| end.send(())));
-        drop(self.thread.take().map(thread::JoinHandle::join));
+        if let Some(end) = self.end.take() {
+            end.send(()).ok();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) enum Tags {
     ContentHash,
     /// From a counter, and conditions are not looked at.
     Ignoring,
+    /// From a counter; conditions are looked at a while before the write.
+    TwoSteps,
     /// From a counter; it does not keep the headers that came with the bytes.
     Headerless,
 }
@@ -132,14 +134,28 @@ impl Store {
         reply
     }
 
-    fn conditional(&mut self, tags: Tags, arrival: &Arrival, body: &[u8]) -> Reply {
+    /// How long a store that compares and sets in two steps waits between them, in milliseconds.
+    pub(super) fn gap(&self, arrival: &Arrival) -> Option<u64> {
+        let two_steps = self.kind == Kind::Conditional(Tags::TwoSteps);
+        (two_steps && !arrival.reads() && self.holds(arrival)).then_some(20)
+    }
+
+    fn holds(&self, arrival: &Arrival) -> bool {
         let now = self.cells.get(&arrival.target).map(|cell| cell.tag.clone());
         let matches = match arrival.header("if-match") {
             None => true,
             Some(wanted) => now.as_deref().is_some_and(|tag| wanted == "*" || wanted == tag),
         };
-        let free = arrival.header("if-none-match") != Some("*") || now.is_none();
-        if tags != Tags::Ignoring && !(matches && free) {
+        matches && (arrival.header("if-none-match") != Some("*") || now.is_none())
+    }
+
+    /// The second step of two, taken without another look.
+    pub(super) fn set(&mut self, arrival: &Arrival, body: &[u8]) -> Reply {
+        self.write(arrival, body, Tags::TwoSteps)
+    }
+
+    fn conditional(&mut self, tags: Tags, arrival: &Arrival, body: &[u8]) -> Reply {
+        if tags != Tags::Ignoring && !self.holds(arrival) {
             return Reply::of(412, "the condition does not hold");
         }
         self.write(arrival, body, tags)
@@ -180,7 +196,7 @@ impl Store {
             return Reply::of(200, "gone");
         }
         let tag = match tags {
-            Tags::Counter | Tags::Silent | Tags::Ignoring | Tags::Headerless => {
+            Tags::Counter | Tags::Silent | Tags::Ignoring | Tags::TwoSteps | Tags::Headerless => {
                 format!("\"v{}\"", self.counter)
             }
             Tags::Weak => format!("W/\"v{}\"", self.counter),

@@ -1,1 +1,0 @@
-//! (tests of the client to upstreams arrive with their branch)
