@@ -15,7 +15,7 @@ use crate::protocol::rows::Life;
 
 use super::super::fenced::{absent, deleted, in_force, set};
 use super::super::names::Place;
-use super::super::problem::{Code, Problem};
+use super::super::problem::{self, Code, Problem};
 use super::super::wire::{FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR, FENCING_POSITION, FENCING_SOURCE};
 use super::super::{Asked, extract};
 use super::answer::relay;
@@ -58,8 +58,7 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
     let headers = headers_of(&answer, &known, tag);
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    Ok((status, headers, Body::new(answer.body)).into_response())
+    Ok((problem::status_relayed(answer.status), headers, Body::new(answer.body)).into_response())
 }
 
 /// What the gateway knows of a cell; the other classes have no record that a read could be held against.

@@ -144,7 +144,10 @@ async fn a_namespace_that_is_configured_differently_is_named_and_not_served() {
     let shown = house.get("/v1/namespaces/pages").await.expect(200);
     let differs = "is recorded with policy=session and configured with policy=single";
     assert_eq!(shown["differs"], differs);
-    assert_eq!(house.get("/v1/status").await.expect(200)["namespaces"]["differing"], json!(["pages"]));
+    assert_eq!(
+        house.get("/v1/status").await.expect(200)["namespaces"]["differing"],
+        json!(["pages", "store-pages"])
+    );
     let ready = house.get("/readyz?verbose").await.expect(200);
     assert_eq!((ready["ready"].as_bool(), ready["checks"][2]["ok"].as_bool()), (Some(true), Some(false)));
     assert!(ready["checks"][2]["detail"].as_str().unwrap().contains(differs));

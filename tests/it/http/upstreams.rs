@@ -192,7 +192,7 @@ async fn a_doubt_is_ended_by_a_person() {
         (&json!("resolved_applied"), &json!(false))
     );
     let replay = house.call(impatient("PUT", "store-pages/a", &own.token, "one")).await;
-    assert_eq!((replay.expect(201)["operation_id"].clone(), replay.is_relayed()), (json!("one"), false));
+    assert_eq!((replay.expect(200)["operation_id"].clone(), replay.is_relayed()), (json!("one"), false));
     assert_eq!(house.get("/v1/resources/store-pages/a").await.expect(200)["lane"], Value::Null);
     house.acquire("store-pages/a").await;
 }

@@ -25,7 +25,8 @@ async fn house(twin: &str, base: &str) -> (House, Vec<Case>) {
     let first = async |name: &str, owner: &Owned| {
         let write = write("PUT", &format!("{twin}{name}"), &owner.token, "first").body("x");
         let write = if name == "ledger/a" { write.with("fencing-sequence", "1") } else { write };
-        assert_eq!(house.call(write).await.status, 201, "{twin}{name}");
+        // The twins have one upstream, where their names meet.
+        assert!([200, 201].contains(&house.call(write).await.status), "{twin}{name}");
     };
     let bound = own("bound/a").await;
     house.clock.advance(30_000);
