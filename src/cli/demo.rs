@@ -44,8 +44,8 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Refused(_)
         | Failure::Unreachable(_)
         | Failure::Relayed(_)
-        | Failure::Pending(_)
         | Failure::Lost(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_)) => other,

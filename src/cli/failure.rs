@@ -58,14 +58,14 @@ pub(super) enum Failure {
     Refused(Box<Problem>),
     /// A store behind it said no.
     Relayed(Box<Relayed>),
-    /// A lease is granted, and the store behind the gateway has not confirmed it.
-    Pending(String),
     /// No connection: nothing was sent.
     Unreachable(String),
     /// Something was sent and no usable answer came.
     Lost(String),
     /// Standard output or a file does not take the answer.
     Output(io::Error),
+    /// A lease waits for a barrier: it is granted, and may not be used yet.
+    Pending(String),
     /// What was tried did not go as it must.
     Story(String),
     /// `run` did not become the owner.
@@ -201,11 +201,11 @@ impl Failure {
         match self {
             Self::Refused(problem) => problem.ending(),
             Self::Relayed(relayed) => relayed.ending(),
-            Self::Pending(_) => Ending::Unsettled,
             Self::Unreachable(_) | Self::Lost(_) => Ending::Unknown,
             // `fencegate … | head` is no failure: the reader has seen what it wanted.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
             Self::Usage(_) | Self::Mistakes(_) | Self::Start(_) | Self::Output(_) => Ending::Unusable,
+            Self::Pending(_) => Ending::Unsettled,
             Self::Story(_) => Ending::Refused,
             Self::NeverOwned(_) => Ending::NeverOwned,
             Self::OwnershipLost(_) => Ending::OwnershipLost,
@@ -218,9 +218,9 @@ impl Failure {
             Self::Refused(problem) => problem.brief(),
             Self::Relayed(relayed) => relayed.brief(),
             Self::Usage(text)
-            | Self::Pending(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => text.clone(),
@@ -255,9 +255,9 @@ impl Failure {
             Self::Relayed(relayed) => relayed.as_json(),
             Self::Mistakes(mistakes) => json!({ "mistakes": mistakes.iter().collect::<Vec<_>>() }),
             Self::Usage(text)
-            | Self::Pending(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => {

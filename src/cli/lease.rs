@@ -12,7 +12,7 @@ use super::answer::Answer;
 use super::client::{Client, segment};
 use super::failure::Failure;
 use super::output::Output;
-use super::wish::{Outlook, Wish, outlook, owned};
+use super::wish::{Outlook, PENDING, Wish, is_pending, outlook};
 use super::{table, words};
 use crate::app::{OsEntropy, WakefulClock};
 use crate::domain::entropy::Entropy;
@@ -133,8 +133,8 @@ impl Acquire {
         let end = clock.elapsed().saturating_add(wait);
         loop {
             let request = wish.request(client, end.saturating_sub(clock.elapsed()));
-            let asked = client.ask(request, &again).await;
-            let failure = match asked.and_then(|answer| owned(&answer.json, request_id).map(|()| answer)) {
+            let failure = match client.ask(request, &again).await {
+                Ok(answer) if is_pending(&answer.json) => Failure::Pending(format!("{PENDING}. {again}")),
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -165,7 +165,10 @@ impl Transfer {
             "Run the same command again with --request-id {request_id}: it finds the same successor's lease"
         );
         let answer = client.ask(request, &again).await?;
-        owned(&answer.json, request_id).map(|()| answer)
+        if is_pending(&answer.json) {
+            return Err(Failure::Pending(format!("{PENDING}. {again}")));
+        }
+        Ok(answer)
     }
 }
 

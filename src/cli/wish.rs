@@ -54,16 +54,13 @@ impl Wish {
     }
 }
 
-/// Says of a lease that is granted and has no token yet that it is not owned.
-pub(super) fn owned(lease: &Value, request_id: Uuid) -> Result<(), Failure> {
-    if lease.pointer("/state").and_then(Value::as_str) != Some("pending_barrier") {
-        return Ok(());
-    }
-    Err(Failure::Pending(format!(
-        "the lease is granted and not owned yet: the store behind the gateway has not confirmed that nothing older gets \
-         in. Run the same command again with --request-id {request_id}: it finds the same lease"
-    )))
+/// A lease that waits for a barrier has no token yet.
+pub(super) fn is_pending(lease: &Value) -> bool {
+    lease.get("state").and_then(Value::as_str) == Some("pending_barrier")
 }
+
+/// What is said of one.
+pub(super) const PENDING: &str = "the lease is granted and waits until nothing older can become authoritative in the store (pending_barrier)";
 
 /// What may be expected of a repetition.
 pub(super) enum Outlook {
@@ -88,7 +85,6 @@ pub(super) fn outlook(failure: &Failure) -> Outlook {
             if problem.is_doubtful() { Outlook::Doubtful { pause } } else { Outlook::Open { pause } }
         }
         Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
-        // The lease is granted, and is there with the next attempt or a later one.
         Failure::Lost(_) | Failure::Pending(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
         Failure::Refused(_)
         | Failure::Relayed(_)

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
-use uuid::Uuid;
 
 use super::renew::{self, Attempt};
 use super::signals::{self, Signals};
@@ -16,7 +15,7 @@ use crate::app::WakefulClock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::pace::jittered;
-use crate::cli::wish::{Outlook, Wish, outlook, owned};
+use crate::cli::wish::{Outlook, PENDING, Wish, is_pending, outlook};
 use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE};
 
 /// Why there is no lease.
@@ -55,9 +54,9 @@ pub(super) async fn acquire(
         | Failure::Refused(_)
         | Failure::Unreachable(_)
         | Failure::Relayed(_)
-        | Failure::Pending(_)
         | Failure::Lost(_)
         | Failure::Output(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_)) => {
@@ -72,7 +71,7 @@ async fn attempts(client: &Client, clock: &WakefulClock, wish: &Wish) -> Result<
         let sent = clock.elapsed();
         let request = wish.request(client, end.saturating_sub(sent));
         let (failure, pause, doubtful) = match client.ask(request, "").await {
-            Ok(answer) => match granted(client, clock, sent, (&answer.json, wish.request_id)).await {
+            Ok(answer) => match granted(client, clock, sent, &answer.json).await {
                 Ok(tenure) => return Ok(tenure),
                 Err(failure) => (failure, jittered(RUN_PAUSE_MOST), true),
             },
@@ -96,9 +95,11 @@ async fn granted(
     client: &Client,
     clock: &WakefulClock,
     sent: Duration,
-    (lease, request_id): (&Value, Uuid),
+    lease: &Value,
 ) -> Result<Tenure, Failure> {
-    owned(lease, request_id)?;
+    if is_pending(lease) {
+        return Err(Failure::Pending(PENDING.to_owned()));
+    }
     let Some((mut tenure, terms)) = Tenure::read(sent, lease) else {
         return Err(Failure::Lost("the answer of the gateway gives no token".to_owned()));
     };

@@ -154,13 +154,17 @@ fn barrier_step(dice: &mut Dice, memory: &Memory) -> (Command, &'static str) {
         },
         (3, Some(lease), _) => BarrierFinding::Acknowledged(lease.position),
         (4, Some(lease), _) if dice.roll(4) == 0 => BarrierFinding::Holds(lease.position),
-        _ => BarrierFinding::Cell(match dice.roll(3) {
-            0 => CellSeen::Absent,
-            1 => CellSeen::Unstamped(validator(&format!("v{}", dice.roll(2)))),
-            _ => memory
-                .intent(dice)
-                .map_or(CellSeen::Absent, |intent| CellSeen::Stamped(validator("v0"), stamp(dice, intent))),
-        }),
+        _ => {
+            let recorded = (dice.roll(3) > 0).then(|| validator("v0"));
+            let seen = match dice.roll(3) {
+                0 => CellSeen::Absent,
+                1 => CellSeen::Unstamped(validator(&format!("v{}", dice.roll(2)))),
+                _ => memory.intent(dice).map_or(CellSeen::Absent, |intent| {
+                    CellSeen::Stamped(validator("v0"), stamp(dice, intent))
+                }),
+            };
+            BarrierFinding::Cell { recorded, seen }
+        }
     };
     (barrier(about, grant.map(fencegate::protocol::rows::LeaseRow::place), learnt), about)
 }

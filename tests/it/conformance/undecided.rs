@@ -233,7 +233,7 @@ async fn what_is_known_of_a_cell_is_kept(kind: Kind) {
     let running = Running::start(kind).await;
     let grant = granted(&running.ledger, acquire("guarded/a", "alice", 1)).await;
     assert_eq!(grant.view.state, LeaseState::PendingBarrier);
-    let seen = BarrierFinding::Cell(CellSeen::Unstamped(validator("v0")));
+    let seen = BarrierFinding::Cell { recorded: None, seen: CellSeen::Unstamped(validator("v0")) };
     let step = running.ledger.submit(barrier("guarded/a", None, seen)).await.unwrap();
     let Outcome::Barrier(step) = step else { panic!("{step:?}") };
     let BarrierStep::Rewrite(base, stamp) = *step else { panic!("{step:?}") };
@@ -248,7 +248,10 @@ async fn what_is_known_of_a_cell_is_kept(kind: Kind) {
     assert_eq!(*stands, BarrierStep::Stands(found.clone()));
     assert_eq!((found.cell, found.barrier, found.quarantined), (Some(new), at, None));
     let foreign = Stamp { kind: StampKind::EmptyBarrier, position: position("9.9"), ..stamp };
-    let seen = BarrierFinding::Cell(CellSeen::Stamped(validator("v9"), foreign));
+    let seen = BarrierFinding::Cell {
+        recorded: Some(validator("v1")),
+        seen: CellSeen::Stamped(validator("v9"), foreign),
+    };
     running.ledger.submit(barrier("guarded/a", None, seen)).await.unwrap();
     let running = again(running, kind).await;
     let found = row(&running.ledger, "guarded/a").await.quarantined.unwrap();

@@ -15,11 +15,13 @@ use fencegate::domain::resource::{Namespace, ResourceName};
 use fencegate::domain::store::StoreRules;
 use fencegate::domain::time::Millis;
 use fencegate::domain::upstream::{
-    Bulk, CellSeen, Class, Payload, REFUSED_STATUSES, Relayed, Spooled, StatusSet, Validator,
+    Base, Bulk, CellSeen, Class, Payload, REFUSED_STATUSES, Relayed, Spooled, StatusSet, Validator,
 };
 use fencegate::ledger::Ledger;
 use fencegate::protocol::Command;
-use fencegate::protocol::command::{Barrier, BarrierFinding, Finding, Forward, Resume, Settle, Write};
+use fencegate::protocol::command::{
+    Barrier, BarrierFinding, Before, Finding, Forward, Resume, Settle, Told, Write,
+};
 use fencegate::protocol::outcome::{Attempt, Outcome, Settled};
 use fencegate::protocol::rows::{IntentRow, LeaseRef};
 use fencegate::protocol::snapshot::OperationKey;
@@ -88,8 +90,15 @@ pub(crate) async fn announced(ledger: &Ledger, command: Command) -> Attempt {
     }
 }
 
+/// What a step taught that was told with the state that the intent rests on.
 pub(crate) fn settle(intent: &IntentRow, finding: Finding) -> Command {
-    Command::Settle(Settle { key: intent.key(), attempt: intent.record.attempt, finding })
+    let recorded = match &intent.base {
+        Base::Recorded(validator) => Some(validator.clone()),
+        Base::Absent | Base::Unread => None,
+    };
+    let (claim, attempt) = (intent.claim, intent.record.attempt);
+    let told = Told { claim, attempt, recorded, before: Before::Nothing };
+    Command::Settle(Settle { key: intent.key(), told, finding })
 }
 
 pub(crate) fn resume(intent: &IntentRow) -> Command {
