@@ -43,6 +43,7 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
         | Failure::Pending(_)
         | Failure::Story(_)

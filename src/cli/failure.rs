@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::relayed::Relayed;
 use super::table::clean;
 use crate::config::Mistakes;
 
@@ -55,6 +56,8 @@ pub(super) enum Failure {
     Start(anyhow::Error),
     /// The gateway said no.
     Refused(Box<Problem>),
+    /// A store behind it said no.
+    Relayed(Box<Relayed>),
     /// No connection: nothing was sent.
     Unreachable(String),
     /// Something was sent and no usable answer came.
@@ -197,6 +200,7 @@ impl Failure {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::Refused(problem) => problem.ending(),
+            Self::Relayed(relayed) => relayed.ending(),
             Self::Unreachable(_) | Self::Lost(_) => Ending::Unknown,
             // `fencegate … | head` is no failure: the reader has seen what it wanted.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
@@ -212,6 +216,7 @@ impl Failure {
     pub(super) fn brief(&self) -> String {
         let text = match self {
             Self::Refused(problem) => problem.brief(),
+            Self::Relayed(relayed) => relayed.brief(),
             Self::Usage(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
@@ -229,12 +234,12 @@ impl Failure {
     /// What is said to a person; empty where nothing is to be said.
     pub(super) fn told(&self) -> String {
         match self {
-            Self::Usage(text)
-            | Self::Unreachable(text)
-            | Self::Lost(text)
-            | Self::Pending(text)
-            | Self::Story(text) => format!("error: {}", clean(text)),
+            Self::Usage(text) | Self::Unreachable(text) | Self::Lost(text) | Self::Story(text) => {
+                format!("error: {}", clean(text))
+            }
             Self::NeverOwned(_) | Self::OwnershipLost(_) => format!("fencegate run: {}", self.brief()),
+            Self::Pending(text) => format!("not settled: {}", clean(text)),
+            Self::Relayed(relayed) => format!("{}\n\n{}", relayed.brief(), relayed.told()),
             Self::Mistakes(mistakes) => clean(&mistakes.to_string()),
             Self::Start(error) => format!("error: {}", clean(&format!("{error:#}"))),
             Self::Refused(problem) => problem.told(),
@@ -247,6 +252,7 @@ impl Failure {
     pub(super) fn as_json(&self) -> Value {
         match self {
             Self::Refused(problem) => problem.raw.clone(),
+            Self::Relayed(relayed) => relayed.as_json(),
             Self::Mistakes(mistakes) => json!({ "mistakes": mistakes.iter().collect::<Vec<_>>() }),
             Self::Usage(text)
             | Self::Unreachable(text)

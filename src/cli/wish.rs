@@ -87,6 +87,7 @@ pub(super) fn outlook(failure: &Failure) -> Outlook {
         Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
         Failure::Lost(_) | Failure::Pending(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
         Failure::Refused(_)
+        | Failure::Relayed(_)
         | Failure::Usage(_)
         | Failure::Mistakes(_)
         | Failure::Start(_)

@@ -53,6 +53,7 @@ pub(super) async fn acquire(
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
         | Failure::Output(_)
         | Failure::Pending(_)

@@ -125,6 +125,7 @@ fn not_renewed(failure: &Failure) -> Attempt {
         | Failure::Mistakes(_)
         | Failure::Start(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
         | Failure::Output(_)
         | Failure::Pending(_)
