@@ -17,9 +17,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
+use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
+use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
+use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
 use crate::http::{self, Door};
 use crate::ledger::engine::{Engine, Identity};
@@ -28,6 +32,7 @@ use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
+pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::MigrationState;
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
@@ -78,13 +83,17 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let upstreams = open_upstreams(&config)?;
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
+    let dispatch =
+        Dispatch::start(ledger.clone(), upstreams, wakeful(), surroundings.entropy.clone(), shutdown.clone());
     let door = Door {
         ledger,
+        dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
         clock: surroundings.clock,
         entropy: surroundings.entropy,
@@ -98,7 +107,11 @@ pub async fn run(
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
-        () = &mut serving => committers.await?.context(ended_badly)?,
+        () = &mut serving => {
+            dispatch.drained(surroundings.drain_time).await;
+            drop(dispatch);
+            committers.await?.context(ended_badly)?;
+        }
         // Without its committer a gateway can only refuse: better that somebody notices and starts it again.
         ended = &mut committers => {
             ended?.context(ended_badly)?;
@@ -109,6 +122,33 @@ pub async fn run(
     }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// A client for each store behind HTTP.
+fn open_upstreams(config: &Config) -> anyhow::Result<Upstreams> {
+    let mut upstreams = Upstreams::new();
+    for (namespace, store) in &config.stores {
+        let upstream = Upstream::open(store.clone())
+            .with_context(|| format!("the store of namespace {namespace:?} cannot be used"))?;
+        upstreams.insert(namespace.clone(), Arc::new(upstream));
+    }
+    Ok(upstreams)
+}
+
+/// Tries a store on what its class promises, under a name that was never used before.
+///
+/// # Errors
+/// When its certificates cannot be used, or there is no randomness.
+pub async fn probe(namespace: Namespace, store: HttpStore) -> anyhow::Result<ProbeReport> {
+    let name = fresh_id(&OsEntropy)?.simple().to_string();
+    let upstream = Upstream::open(store).context("the store cannot be used")?;
+    Ok(upstream.probe(&format!("{namespace}/.fencegate-probe/{name}")).await)
+}
+
+/// Time since the machine was started, sleep included.
+fn wakeful() -> Elapsed {
+    let clock = WakefulClock::new();
+    Arc::new(move || clock.elapsed())
 }
 
 fn stop_on_signals(shutdown: CancellationToken) -> anyhow::Result<()> {

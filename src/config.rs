@@ -11,11 +11,14 @@ mod given;
 mod keys;
 mod mistake;
 mod origin;
+mod outside;
 mod postgres;
 mod settle;
+mod store;
 mod variables;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,9 +26,12 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::domain::namespaces::Namespaces;
+use crate::domain::resource::Namespace;
+use crate::domain::store::HttpStore;
 
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
+pub use outside::{Nowhere, Outside};
 pub use postgres::PostgresAddress;
 pub use variables::Variables;
 
@@ -53,6 +59,8 @@ pub struct Config {
     pub max_body_bytes: u64,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
+    /// The upstreams, by the namespaces whose effects go there.
+    pub stores: BTreeMap<Namespace, HttpStore>,
 }
 
 /// Where the records are.
@@ -104,6 +112,8 @@ pub struct Sources<'a> {
     pub variables: &'a Variables,
     /// The flags.
     pub flags: &'a Flags,
+    /// The files and variables that hold what the texts only name: secrets and certificates.
+    pub outside: &'a dyn Outside,
 }
 
 impl Config {
@@ -130,7 +140,7 @@ impl Config {
             }
         }
         let base = sources.file.and_then(|file| file.path.parent()).unwrap_or_else(|| Path::new(""));
-        let config = settle::settle(&draft, base, &mut mistakes);
+        let config = settle::settle(&draft, base, sources.outside, &mut mistakes);
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }

@@ -10,13 +10,16 @@
 //! ```
 //!
 //! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
-//! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `bench` measures
+//! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
+//! speaks to stores behind HTTP. `bench` measures
 //! all of it from outside, beside what people write by hand.
 
 pub mod app;
+pub mod backing;
 pub mod bench;
 pub mod cli;
 pub mod config;
+pub mod dispatch;
 pub mod domain;
 pub mod http;
 pub mod ledger;

@@ -1,6 +1,10 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
+mod stores;
+
 use std::time::Duration;
+
+pub use stores::*;
 
 /// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with
 /// 503 and Retry-After than with a longer queue.
@@ -87,6 +91,10 @@ pub const TARGETS_SHOWN: u32 = 100;
 
 /// Largest body that a configuration may allow, in bytes: bodies are held in memory until they are committed.
 pub const MAX_BODY_BYTES: u64 = 64 * 1_048_576;
+
+/// Bytes of one piece of a forwarded body in the database: what is read from disk and sent to the database at once, so
+/// that a large body costs no more memory than this. Fixed: the schema holds it too.
+pub const INTENT_PIECE_BYTES: usize = 1_048_576;
 
 /// Bodies held in memory at once, in KiB, over all requests.
 pub const BODIES_IN_FLIGHT_KIB: usize = 256 * 1_024;

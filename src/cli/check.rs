@@ -10,6 +10,9 @@ use super::{settings, table};
 use crate::config::{Config, Database, Flags, KeySource};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::resource::Namespace;
+use crate::domain::store::{HttpStore, StampPlace};
+use crate::domain::time::Millis;
+use crate::domain::upstream::Class;
 
 /// Checks the configuration and starts nothing.
 pub(super) fn run(config: Option<&Path>, output: &Output) -> Result<(), Failure> {
@@ -29,8 +32,11 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         Database::Postgres(address) => address.to_string(),
         Database::Memory => "memory".to_owned(),
     };
-    let named = config.namespaces.named().map(|(name, rules)| namespace(name.as_str(), rules));
-    let any = rules_of_others(&config.namespaces).map(|rules| namespace("*", rules));
+    let named = config
+        .namespaces
+        .named()
+        .map(|(name, rules)| namespace(name.as_str(), rules, config.stores.get(name)));
+    let any = rules_of_others(&config.namespaces).map(|rules| namespace("*", rules, None));
     json!({
         "file": file,
         "listen": config.listen.to_string(),
@@ -50,10 +56,14 @@ fn rules_of_others(namespaces: &Namespaces) -> Option<&NamespaceRules> {
         .and_then(|name| namespaces.rules(&name))
 }
 
-fn namespace(name: &str, rules: &NamespaceRules) -> Value {
-    let ttl = rules.ttl;
+fn namespace(name: &str, rules: &NamespaceRules, upstream: Option<&HttpStore>) -> Value {
+    let (ttl, store) = (rules.ttl, rules.definition.store);
     json!({
         "namespace": name,
+        "store": store.word(),
+        "class": store.class().map(Class::word),
+        "guarantee": store.guarantee(),
+        "upstream": upstream.map(as_upstream),
         "definition": rules.definition.to_string(),
         "max_body_bytes": rules.max_body_bytes,
         "lease": {
@@ -64,6 +74,34 @@ fn namespace(name: &str, rules: &NamespaceRules) -> Value {
             "max_hold_ms": rules.max_hold.unwrap_or_default().get(),
             "order": rules.order.word(),
         },
+    })
+}
+
+/// An upstream as it holds, defaults included. Of its credentials the header alone is shown.
+fn as_upstream(store: &HttpStore) -> Value {
+    let stamp = store.stamp.as_ref().map(|stamp| match stamp {
+        StampPlace::Header(name) => json!({ "header": name }),
+        StampPlace::Json(pointer) => json!({ "json": pointer }),
+        StampPlace::Pointer => json!("pointer"),
+    });
+    let is_idempotent = store.class == Class::Idempotent;
+    json!({
+        "base": store.base,
+        "stamp": stamp,
+        "protocol": store.protocol.word(),
+        "timeout_ms": store.timeout.get(),
+        "connect_timeout_ms": store.connect_timeout.get(),
+        "max_response_bytes": store.max_response_bytes,
+        "refused_statuses": store.refused.iter().collect::<Vec<_>>(),
+        "forward_headers": store.forward_headers,
+        "return_headers": store.return_headers,
+        "key_header": is_idempotent.then_some(&store.key_header),
+        "status": store.status,
+        "key_retention_ms": is_idempotent.then_some(store.key_retention.get()),
+        "max_uncertain_ms": store.max_uncertain.map(Millis::get),
+        "probe": store.probe,
+        "ca_file": store.ca_file,
+        "credentials": store.credentials.as_ref().map(|credentials| &credentials.header),
     })
 }
 
@@ -87,6 +125,10 @@ fn told(file: Option<&str>, json: &Value) -> String {
         namespaces,
         &[
             ("namespace", "/namespace"),
+            ("store", "/store"),
+            ("class", "/class"),
+            ("guarantee", "/guarantee"),
+            ("address", "/upstream/base"),
             ("definition", "/definition"),
             ("largest body", "/max_body_bytes"),
             ("ttl ms", "/lease/ttl_ms"),

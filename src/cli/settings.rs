@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::failure::Failure;
-use crate::config::{Config, DEFAULT_FILE, FileText, Flags, Sources, VARIABLE_PREFIX, Variables};
+use crate::config::{Config, DEFAULT_FILE, FileText, Flags, Outside, Sources, VARIABLE_PREFIX, Variables};
 use crate::limits::CONFIG_BYTES;
 
 /// A configuration, and the file that it came from.
@@ -21,9 +23,16 @@ pub(super) fn load(named: Option<&Path>, flags: &Flags) -> Result<Settings, Fail
     let path = named.unwrap_or_else(|| Path::new(DEFAULT_FILE));
     let text = read(path, named.is_some())?;
     let file = text.as_deref().map(|text| FileText { path, text });
-    let config =
-        Config::parse(&Sources { file, variables: &variables(), flags }).map_err(Failure::Mistakes)?;
+    let config = Config::parse(&Sources { file, variables: &variables(), flags, outside: &Process })
+        .map_err(Failure::Mistakes)?;
     Ok(Settings { config, file: text.map(|_| path.to_owned()) })
+}
+
+/// Reads a configuration that stands in one text, whatever else there is.
+pub(super) fn parse_alone(file: FileText<'_>) -> Result<Config, Failure> {
+    let (variables, flags) = (Variables::new(), Flags::default());
+    Config::parse(&Sources { file: Some(file), variables: &variables, flags: &flags, outside: &Process })
+        .map_err(Failure::Mistakes)
 }
 
 /// The text of a file; `None` where it does not exist and need not.
@@ -57,6 +66,28 @@ fn variables() -> Variables {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok())))
         .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
+}
+
+/// The files and variables of this process.
+struct Process;
+
+impl Outside for Process {
+    fn file(&self, path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, String> {
+        let mut bytes = Zeroizing::new(Vec::new());
+        File::open(path)
+            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes))
+            .map_err(|error| error.to_string())?;
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
+            return Err(format!("it is larger than {most} bytes"));
+        }
+        Ok(bytes)
+    }
+
+    fn variable(&self, name: &str) -> Result<Zeroizing<String>, String> {
+        let value = std::env::var_os(name).ok_or("names a variable that is not set")?;
+        let value = value.into_string().map_err(|_| "names a variable whose value is not UTF-8")?;
+        Ok(Zeroizing::new(value))
+    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 use super::Database;
 use super::database;
 use super::given::{Given, Slot};
-use super::keys::{self, LATER};
 use super::mistake::{Mistakes, Place};
+use super::store::StoreDraft;
 use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
-use crate::domain::policy::{Contract, Store};
+use crate::domain::policy::Contract;
 use crate::domain::resource::Namespace;
 use crate::limits;
 
@@ -34,7 +34,7 @@ pub(super) struct Draft {
 pub(super) struct NamespaceDraft {
     /// Where it was first spoken of.
     pub(super) place: Place,
-    pub(super) store: Slot<Store>,
+    pub(super) store: StoreDraft,
     pub(super) policy: Slot<PolicyWord>,
     pub(super) gapless: Slot<bool>,
     pub(super) contract: Slot<Contract>,
@@ -116,7 +116,7 @@ impl NamespaceDraft {
     fn new(place: Place) -> Self {
         Self {
             place,
-            store: Slot::Absent,
+            store: StoreDraft::default(),
             policy: Slot::Absent,
             gapless: Slot::Absent,
             contract: Slot::Absent,
@@ -133,10 +133,9 @@ impl NamespaceDraft {
         }
     }
 
-    /// Takes one key of `[namespaces.NAME]`, `issuer` and `lease` as wholes excepted. `false`: there is no such key.
+    /// Takes one key of `[namespaces.NAME]`, `store`, `issuer` and `lease` excepted. `false`: there is no such key.
     pub(super) fn take(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
         match name {
-            "store" => self.store = Slot::of(given, store(given, mistakes)),
             "policy" => self.policy = Slot::of(given, given.word(&POLICIES, &[], mistakes)),
             "gapless" => self.gapless = Slot::of(given, given.truth(mistakes)),
             "contract" => self.contract = Slot::of(given, given.word(&CONTRACTS, &[], mistakes)),
@@ -213,11 +212,3 @@ const CONTRACTS: [(&str, Contract); 3] = [
 
 const EXTERNAL: [(&str, IssuerWord); 2] =
     [("trusted", IssuerWord::Trusted), ("registered", IssuerWord::Registered)];
-
-fn store(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Store> {
-    if given.item.is_table_like() {
-        given.wrong(mistakes, format!("a store of its own {LATER}. Allowed: {}", keys::list(&["document"])));
-        return None;
-    }
-    given.word(&[("document", Store::Document)], &["http", "sql", "object"], mistakes)
-}

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use toml_edit::{Item, TableLike};
+use toml_edit::{Item, TableLike, Value};
 
 use super::keys::{self, LATER};
 use super::mistake::{Mistakes, Place};
@@ -74,6 +74,27 @@ impl<T: Copy> Slot<T> {
     /// The value, or `default`.
     pub(super) fn or(&self, default: T) -> T {
         self.found().map_or(default, |found| found.value)
+    }
+}
+
+/// One item of a list.
+pub(super) struct ListItem<'a> {
+    key: String,
+    item: Item,
+    place: Place,
+    origin: Origin<'a>,
+}
+
+impl ListItem<'_> {
+    /// The item as a value of its own, with the key of its list.
+    pub(super) fn given(&self) -> Given<'_> {
+        Given {
+            key: self.key.clone(),
+            item: &self.item,
+            key_place: self.place.clone(),
+            place: self.place.clone(),
+            origin: self.origin,
+        }
     }
 }
 
@@ -161,6 +182,25 @@ impl<'a> Given<'a> {
             .unwrap_or_default();
         self.wrong(mistakes, format!("{text:?} is not known{near}. Allowed: {}", keys::list(&names)));
         None
+    }
+
+    /// A list, its items one by one.
+    pub(super) fn list(&self, what: &str, most: usize, mistakes: &mut Mistakes) -> Option<Vec<ListItem<'a>>> {
+        let Some(list) = self.item.as_array() else {
+            self.expected(mistakes, &format!("a list of {what}"));
+            return None;
+        };
+        if list.len() > most {
+            self.wrong(mistakes, format!("has {} items; at most {most} are allowed", list.len()));
+            return None;
+        }
+        let item = |value: &Value| ListItem {
+            key: self.key.clone(),
+            place: value.span().map_or_else(|| self.place.clone(), |span| self.origin.place(span.start)),
+            item: Item::Value(value.clone()),
+            origin: self.origin,
+        };
+        Some(list.iter().map(item).collect())
     }
 
     /// A table, inline or not.

@@ -30,11 +30,41 @@ pub(super) const LEASE: Table = Table {
 /// `issuer = { … }`.
 pub(super) const ISSUER: Table = Table { keys: &["external", "max_jump"], later: &[] };
 
+/// `store = { … }`.
+pub(super) const STORE: Table = Table {
+    keys: &[
+        "http",
+        "class",
+        "stamp",
+        "protocol",
+        "timeout_ms",
+        "connect_timeout_ms",
+        "max_response_bytes",
+        "refused_statuses",
+        "forward_headers",
+        "return_headers",
+        "key_header",
+        "status",
+        "key_retention",
+        "max_uncertain_ms",
+        "probe",
+        "ca_file",
+        "credentials",
+    ],
+    later: &["sql", "object"],
+};
+
+/// `stamp = { … }` of a store.
+pub(super) const STAMP: Table = Table { keys: &["header", "json"], later: &[] };
+
+/// `credentials = { … }` of a store.
+pub(super) const CREDENTIALS: Table = Table { keys: &["header", "file", "variable"], later: &[] };
+
 /// Said of what is designed and not there yet.
 pub(super) const LATER: &str = "comes in a later version";
 
 /// Least likeness (Jaro-Winkler) at which a valid word is offered for a wrong one.
-const LIKENESS: f64 = 0.75;
+pub(super) const LIKENESS: f64 = 0.75;
 
 /// Least letters of a word that count when it stands inside another.
 const INSIDE_LETTERS: usize = 3;
@@ -72,7 +102,7 @@ pub(super) fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> 
 }
 
 /// From 0 to 1. A word inside the other is like it, though the letters say otherwise (`jump` and `max_jump`).
-fn likeness(wrong: &str, word: &str) -> f64 {
+pub(super) fn likeness(wrong: &str, word: &str) -> f64 {
     let letters = strsim::jaro_winkler(wrong, word);
     let inside = wrong.len() >= INSIDE_LETTERS && (word.contains(wrong) || wrong.contains(word));
     if inside { letters.max(LIKENESS) } else { letters }
@@ -90,6 +120,11 @@ fn home_of(key: &str) -> Option<&'static str> {
         "ttl_ms" | "min_ttl_ms" | "max_ttl_ms" | "lock_delay_ms" | "max_hold_ms" | "order" => {
             Some("in `lease = { … }` of a namespace")
         }
+        "max_body_bytes" => Some("at the top of the file, or under [namespaces.NAME]"),
+        "json" => Some("in `stamp = { … }` of a store"),
+        "header" => Some("in `stamp = { … }` or `credentials = { … }` of a store"),
+        "file" | "variable" => Some("in `credentials = { … }` of a store"),
+        key if STORE.keys.contains(&key) => Some("in `store = { … }` of a namespace"),
         "external" | "max_jump" => Some("in `issuer = { … }` of a namespace"),
         _ => None,
     }
@@ -126,5 +161,8 @@ mod tests {
         assert!(ROOT.explain("policy").contains("under [namespaces.NAME]"));
         assert!(NAMESPACE.explain("ttl_ms").contains("in `lease"));
         assert!(NAMESPACE.explain("listen").contains("top of the file"));
+        assert!(NAMESPACE.explain("timeout_ms").contains("in `store"));
+        assert!(STORE.explain("max_body_bytes").contains("under [namespaces.NAME]"));
+        assert!(STORE.explain("header").contains("in `stamp"));
     }
 }

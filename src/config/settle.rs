@@ -9,18 +9,21 @@ use toml_edit::Key;
 use super::draft::{Draft, IssuerWord, NamespaceDraft, PolicyWord};
 use super::given::{Found, Slot};
 use super::mistake::{Mistakes, Place};
+use super::outside::Outside;
+use super::store::{self, Around, Settled};
 use super::{Config, DEFAULT_PORT, Database, KeySource};
 use crate::domain::lease::{Ttl, TtlBounds, WaitOrder};
 use crate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, NamespaceRules, Namespaces};
-use crate::domain::policy::{Contract, Definition, DefinitionError, Issuer, Policy, Store};
+use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
+use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
 use crate::limits::POSTGRES_CONNECTIONS;
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
-pub(super) fn settle(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> Config {
+pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
     let max_body_bytes = draft.max_body_bytes.or(DEFAULT_MAX_BODY_BYTES);
-    let namespaces = settle_namespaces(&draft.namespaces, max_body_bytes, mistakes);
+    let (namespaces, stores) = settle_namespaces(&draft.namespaces, max_body_bytes, outside, mistakes);
     let database = draft.database.found().map(|found| found.value.clone());
     let database = database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db")));
     Config {
@@ -30,6 +33,7 @@ pub(super) fn settle(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> Con
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
         namespaces,
+        stores,
     }
 }
 
@@ -65,65 +69,75 @@ fn seal_key(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> KeySource {
 fn settle_namespaces(
     drafts: &BTreeMap<Option<Namespace>, NamespaceDraft>,
     max_body_bytes: u64,
+    outside: &dyn Outside,
     mistakes: &mut Mistakes,
-) -> Namespaces {
+) -> (Namespaces, BTreeMap<Namespace, HttpStore>) {
+    let (mut named, mut any, mut stores) = (BTreeMap::new(), None, BTreeMap::new());
     if drafts.is_empty() {
-        return Namespaces::new(
-            BTreeMap::new(),
-            Some(NamespaceRules { max_body_bytes, ..NamespaceRules::default() }),
-        );
+        any = Some(NamespaceRules { max_body_bytes, ..NamespaceRules::default() });
     }
-    let mut named = BTreeMap::new();
-    let mut any = None;
     for (name, draft) in drafts {
         let shown = Key::new(name.as_ref().map_or("*", |name| name.as_str()));
-        let shown = format!("namespaces.{}", shown.display_repr());
-        let rules = rules(&shown, draft, max_body_bytes, mistakes);
-        match name {
-            None => any = Some(rules),
-            Some(name) => {
-                named.insert(name.clone(), rules);
-            }
+        let key = format!("namespaces.{}", shown.display_repr());
+        let around = Around { key: &key, is_star: name.is_none(), scope: &draft.scope };
+        let store = store::settle(&draft.store, &around, outside, mistakes);
+        let rules = rules(&key, draft, &store, max_body_bytes, mistakes);
+        let Some(name) = name else {
+            any = Some(rules);
+            continue;
+        };
+        named.insert(name.clone(), rules);
+        if let Settled::Http(store) = store {
+            stores.insert(name.clone(), *store);
         }
     }
-    Namespaces::new(named, any)
+    let bases: Vec<_> =
+        drafts.iter().filter_map(|(name, draft)| Some((name.as_ref()?, draft.store.base()?))).collect();
+    store::refuse_shared(&bases, mistakes);
+    let addresses = stores.iter().map(|(name, store)| (name.clone(), store.base.clone())).collect();
+    (Namespaces::new(named, any).with_bases(addresses), stores)
 }
 
-fn rules(key: &str, draft: &NamespaceDraft, max_body_bytes: u64, mistakes: &mut Mistakes) -> NamespaceRules {
+fn rules(
+    key: &str,
+    draft: &NamespaceDraft,
+    store: &Settled,
+    max_body_bytes: u64,
+    mistakes: &mut Mistakes,
+) -> NamespaceRules {
     let ttl = ttl(key, draft, mistakes);
     NamespaceRules {
-        definition: definition(key, draft, mistakes),
+        definition: definition(key, draft, store, mistakes),
         ttl,
         lock_delay: Millis::new(draft.lock_delay_ms.or(0)),
         max_hold: max_hold(key, draft, &ttl, mistakes),
         order: draft.order.or(WaitOrder::Race),
         max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
-        upstream: None,
+        upstream: match store {
+            Settled::Http(store) => Some(store.rules()),
+            Settled::Document | Settled::Mistaken => None,
+        },
     }
 }
 
-fn definition(key: &str, draft: &NamespaceDraft, mistakes: &mut Mistakes) -> Definition {
+fn definition(key: &str, draft: &NamespaceDraft, store: &Settled, mistakes: &mut Mistakes) -> Definition {
     let issuer = issuer(key, draft, mistakes);
-    let default_contract = if issuer.is_external() { Contract::Observed } else { Contract::Immediate };
+    let store = match store {
+        Settled::Http(store) => Store::Http(store.class),
+        Settled::Document | Settled::Mistaken => Store::Document,
+    };
     let definition = Definition {
         policy: policy(key, draft, mistakes),
-        contract: draft.contract.or(default_contract),
+        contract: draft.contract.or(Contract::default_of(issuer, store)),
         issuer,
-        store: draft.store.or(Store::Document),
+        store,
         scope: draft.scope.or(0),
     };
     if draft.issuer.is_mistaken() || draft.contract.is_mistaken() {
         return definition;
     }
     if let Err(error) = definition.check() {
-        let at = match &error {
-            DefinitionError::ImmediateNeedsRegistered | DefinitionError::LeaseBoundNeedsGateway => {
-                place_of(&draft.contract).or_else(|| place_of(&draft.issuer)).unwrap_or(&draft.place)
-            }
-            DefinitionError::StampMissing
-            | DefinitionError::StampWithoutCells
-            | DefinitionError::ScopeWithCells => place_of(&draft.store).unwrap_or(&draft.place),
-        };
+        let at = place_of(&draft.contract).or_else(|| place_of(&draft.issuer)).unwrap_or(&draft.place);
         mistakes.note(at, &format!("{key}.contract"), error.to_string());
     }
     definition

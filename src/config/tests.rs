@@ -2,10 +2,13 @@
 
 mod layers;
 mod mistakes;
+mod store_mistakes;
+mod stores;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Sources, Variables};
+use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Nowhere, Sources, Variables};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
@@ -16,6 +19,7 @@ fn parse(text: &str) -> Result<Config, Mistakes> {
         file: Some(FileText { path: Path::new("etc/f.toml"), text }),
         variables: &Variables::new(),
         flags: &Flags::default(),
+        outside: &Nowhere,
     })
 }
 
@@ -30,7 +34,8 @@ fn rules_of(body: &str) -> NamespaceRules {
 
 #[test]
 fn no_file_at_all_is_a_working_gateway() {
-    let sources = Sources { file: None, variables: &Variables::new(), flags: &Flags::default() };
+    let sources =
+        Sources { file: None, variables: &Variables::new(), flags: &Flags::default(), outside: &Nowhere };
     assert_eq!(
         Config::parse(&sources).unwrap(),
         Config {
@@ -40,6 +45,7 @@ fn no_file_at_all_is_a_working_gateway() {
             seal_key: KeySource::File("fencegate.key".into()),
             max_body_bytes: 1_048_576,
             namespaces: Namespaces::default(),
+            stores: BTreeMap::new(),
         }
     );
 }
@@ -148,7 +154,7 @@ fn the_loopback_is_known_in_all_its_forms() {
 fn a_printed_configuration_shows_no_key() {
     let secret = "00000000:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let variables = Variables::from([("FENCEGATE_SEAL_KEY".to_owned(), Some(secret.to_owned()))]);
-    let sources = Sources { file: None, variables: &variables, flags: &Flags::default() };
+    let sources = Sources { file: None, variables: &variables, flags: &Flags::default(), outside: &Nowhere };
     let config = Config::parse(&sources).unwrap();
     assert!(matches!(&config.seal_key, KeySource::Inline(text) if text.as_str() == secret));
     assert!(!format!("{config:?}").contains("AAAA"), "{config:?}");

@@ -39,8 +39,30 @@ enum Form {
 }
 
 /// The keys of a namespace as their variables end, with the table that each stands in.
-const NAMESPACE_KEYS: [(&str, Home, &str, Form); 16] = [
+const NAMESPACE_KEYS: [(&str, Home, &str, Form); 38] = [
     ("STORE", Home::Namespace, "store", Form::Text),
+    ("STORE__HTTP", Home::Store, "http", Form::Text),
+    ("STORE__CLASS", Home::Store, "class", Form::Text),
+    ("STORE__STAMP", Home::Store, "stamp", Form::Text),
+    ("STORE__STAMP__HEADER", Home::Stamp, "header", Form::Text),
+    ("STORE__STAMP__JSON", Home::Stamp, "json", Form::Text),
+    ("STORE__PROTOCOL", Home::Store, "protocol", Form::Text),
+    ("STORE__TIMEOUT_MS", Home::Store, "timeout_ms", Form::Toml),
+    ("STORE__CONNECT_TIMEOUT_MS", Home::Store, "connect_timeout_ms", Form::Toml),
+    ("STORE__MAX_RESPONSE_BYTES", Home::Store, "max_response_bytes", Form::Toml),
+    ("STORE__REFUSED_STATUSES", Home::Store, "refused_statuses", Form::Toml),
+    ("STORE__FORWARD_HEADERS", Home::Store, "forward_headers", Form::Toml),
+    ("STORE__RETURN_HEADERS", Home::Store, "return_headers", Form::Toml),
+    ("STORE__KEY_HEADER", Home::Store, "key_header", Form::Text),
+    ("STORE__STATUS", Home::Store, "status", Form::Text),
+    ("STORE__KEY_RETENTION", Home::Store, "key_retention", Form::Text),
+    ("STORE__MAX_UNCERTAIN_MS", Home::Store, "max_uncertain_ms", Form::Toml),
+    ("STORE__PROBE", Home::Store, "probe", Form::Toml),
+    ("STORE__CA_FILE", Home::Store, "ca_file", Form::Text),
+    ("STORE__CREDENTIALS", Home::Store, "credentials", Form::Text),
+    ("STORE__CREDENTIALS__HEADER", Home::Credentials, "header", Form::Text),
+    ("STORE__CREDENTIALS__FILE", Home::Credentials, "file", Form::Text),
+    ("STORE__CREDENTIALS__VARIABLE", Home::Credentials, "variable", Form::Text),
     ("POLICY", Home::Namespace, "policy", Form::Text),
     ("GAPLESS", Home::Namespace, "gapless", Form::Toml),
     ("CONTRACT", Home::Namespace, "contract", Form::Text),
@@ -62,8 +84,25 @@ const NAMESPACE_KEYS: [(&str, Home, &str, Form); 16] = [
 #[derive(Clone, Copy)]
 enum Home {
     Namespace,
+    Store,
+    Stamp,
+    Credentials,
     Issuer,
     Lease,
+}
+
+impl Home {
+    /// The table below that of the namespace, with a dot at its end.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Namespace => "",
+            Self::Store => "store.",
+            Self::Stamp => "store.stamp.",
+            Self::Credentials => "store.credentials.",
+            Self::Issuer => "issuer.",
+            Self::Lease => "lease.",
+        }
+    }
 }
 
 /// Takes everything that the variables say.
@@ -74,7 +113,7 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
         let variable = Variable { name: key, value: value.as_deref(), place: &place };
         match key {
             "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" => take_root(&variable, Form::Text, draft, mistakes),
-            "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
+            "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
             _ => match key.strip_prefix(NAMESPACES) {
                 Some(rest) => take_namespace(rest, &variable, draft, mistakes),
@@ -164,16 +203,15 @@ fn take_namespace(rest: &str, variable: &Variable<'_>, draft: &mut Draft, mistak
         return;
     };
     let Some(name) = resolve(spelled, variable, draft, mistakes) else { return };
-    let whole = match home {
-        Home::Namespace => format!("namespaces.{name}.{key}"),
-        Home::Issuer => format!("namespaces.{name}.issuer.{key}"),
-        Home::Lease => format!("namespaces.{name}.lease.{key}"),
-    };
+    let whole = format!("namespaces.{name}.{}{key}", home.path());
     let Some(item) = variable.item(&whole, *form, mistakes) else { return };
     let given = spot(&whole, &item, variable.place);
     let Some(namespace) = draft.namespace(&name, variable.place, &whole, mistakes) else { return };
     let take: fn(&str, &Given<'_>, &mut NamespaceDraft, &mut Mistakes) = match home {
         Home::Namespace => walk::namespace_key,
+        Home::Store => walk::store_key,
+        Home::Stamp => walk::stamp_key,
+        Home::Credentials => walk::credentials_key,
         Home::Issuer => walk::issuer_key,
         Home::Lease => walk::lease_key,
     };
@@ -208,17 +246,29 @@ fn capitals(name: &str) -> String {
 }
 
 fn explain_unknown(rest: &str) -> String {
-    let last = rest.rsplit("__").next().unwrap_or(rest);
     let endings: Vec<&str> = NAMESPACE_KEYS.iter().map(|key| key.0).collect();
+    let last = rest.rsplit("__").next().unwrap_or(rest);
     if keys::LEASE.later.contains(&last.to_lowercase().as_str()) {
         return LATER.to_owned();
     }
-    let lower: Vec<String> = endings.iter().map(|ending| ending.to_lowercase()).collect();
-    let near = keys::nearest(last, lower.iter().map(String::as_str))
-        .map(|near| format!("; the nearest is `{}`", near.to_uppercase()))
+    let near = endings
+        .iter()
+        .filter_map(|ending| Some((keys::likeness(tail_like(rest, ending)?, ending), ending)))
+        .filter(|(likeness, _)| *likeness >= keys::LIKENESS)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, near)| format!("; the nearest is `{near}`"))
         .unwrap_or_default();
     let endings = keys::list(&endings);
     format!("unknown key{near}. Write {PREFIX}{NAMESPACES}NAME__KEY with one of the keys {endings}")
+}
+
+/// The end of a variable's name that has as many parts as `ending`.
+fn tail_like<'a>(rest: &'a str, ending: &str) -> Option<&'a str> {
+    let parts = ending.matches("__").count();
+    let starts: Vec<usize> =
+        rest.match_indices("__").map(|(at, mark)| at.saturating_add(mark.len())).collect();
+    let start = starts.len().checked_sub(parts.saturating_add(1)).and_then(|index| starts.get(index));
+    rest.get(start.copied().unwrap_or_default()..)
 }
 
 /// Refuses what is known to come later, and what is nearly a known name. All else may be another's.
@@ -232,7 +282,7 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         mistakes.note(variable.place, "", explain_unknown(variable.name));
         return;
     }
-    let known = ["LISTEN", "DATABASE", "SEAL_KEY_FILE", "SEAL_KEY", "MAX_BODY_BYTES"];
+    let known = ["LISTEN", "DATABASE", "SEAL_KEY_FILE", "SEAL_KEY", "MAX_CONNECTIONS", "MAX_BODY_BYTES"];
     let near = known
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))

@@ -4,9 +4,10 @@ use toml_edit::TableLike;
 
 use super::draft::{Draft, NamespaceDraft};
 use super::given::{Given, Slot};
-use super::keys::{ISSUER, LEASE, NAMESPACE, ROOT, Table};
+use super::keys::{CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, Table};
 use super::mistake::Mistakes;
 use super::origin::Origin;
+use super::store::NO_SECRET_HERE;
 
 /// Takes everything that the top of a file holds.
 pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
@@ -44,6 +45,13 @@ pub(super) fn namespace_key(
     mistakes: &mut Mistakes,
 ) {
     match (name, given.item.as_table_like()) {
+        ("store", None) => namespace.store.take_word(given, mistakes),
+        ("store", Some(table)) => {
+            namespace.store.begin(given);
+            for (name, given) in given.entries(table) {
+                store_key(name, &given, namespace, mistakes);
+            }
+        }
         ("issuer", None) => namespace.take_issuer_word(given, mistakes),
         ("issuer", Some(table)) => issuer(table, given, namespace, mistakes),
         ("lease", _) => {
@@ -83,6 +91,62 @@ pub(super) fn issuer_key(
 ) {
     let known = namespace.take_issuer(name, given, mistakes);
     note_unknown(known, name, given, ISSUER, mistakes);
+}
+
+/// Takes one key of `store = { … }`, those with a table of their own included.
+pub(super) fn store_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    let store = &mut namespace.store;
+    match (name, given.item.as_table_like()) {
+        ("stamp", Some(table)) => {
+            store.begin_stamp(table, given, mistakes);
+            for (name, given) in given.entries(table) {
+                stamp_key(name, &given, namespace, mistakes);
+            }
+        }
+        ("credentials", Some(table)) => {
+            store.credentials.begin(given);
+            for (name, given) in given.entries(table) {
+                credentials_key(name, &given, namespace, mistakes);
+            }
+        }
+        (_, _) => {
+            let known = store.take(name, given, mistakes);
+            note_unknown(known, name, given, STORE, mistakes);
+        }
+    }
+}
+
+/// Takes one key of `stamp = { … }`.
+pub(super) fn stamp_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    let known = namespace.store.take_stamp(name, given, mistakes);
+    note_unknown(known, name, given, STAMP, mistakes);
+}
+
+/// Takes one key of `credentials = { … }`.
+pub(super) fn credentials_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    namespace.store.speak_of(given);
+    match name {
+        "value" | "secret" | "token" | "password" => given.wrong(mistakes, NO_SECRET_HERE),
+        _ => {
+            let known = namespace.store.credentials.take(name, given, mistakes);
+            note_unknown(known, name, given, CREDENTIALS, mistakes);
+        }
+    }
 }
 
 /// Takes one key of `lease = { … }`.

@@ -4,6 +4,7 @@
 //! compile. This room knows nobody else of ours and holds no I/O, no clock and no randomness: `time` and `entropy`
 //! only declare what the shell must pass in.
 
+pub mod cell;
 pub mod counter;
 pub mod document;
 pub mod entropy;

@@ -64,12 +64,13 @@ impl Default for NamespaceRules {
 pub struct Namespaces {
     named: BTreeMap<Namespace, NamespaceRules>,
     any: Option<NamespaceRules>,
+    bases: BTreeMap<Namespace, String>,
 }
 
 impl Default for Namespaces {
     /// Without a configuration every name is a namespace with the default rules.
     fn default() -> Self {
-        Self { named: BTreeMap::new(), any: Some(NamespaceRules::default()) }
+        Self { named: BTreeMap::new(), any: Some(NamespaceRules::default()), bases: BTreeMap::new() }
     }
 }
 
@@ -77,7 +78,19 @@ impl Namespaces {
     /// Named namespaces, and the rules of `"*"` where it is configured.
     #[must_use]
     pub const fn new(named: BTreeMap<Namespace, NamespaceRules>, any: Option<NamespaceRules>) -> Self {
-        Self { named, any }
+        Self { named, any, bases: BTreeMap::new() }
+    }
+
+    /// With the base addresses of those whose effects go to an upstream; they hold no secret.
+    #[must_use]
+    pub fn with_bases(self, bases: BTreeMap<Namespace, String>) -> Self {
+        Self { bases, ..self }
+    }
+
+    /// The base address of a namespace whose effects go to an upstream, to be shown.
+    #[must_use]
+    pub fn base(&self, namespace: &Namespace) -> Option<&str> {
+        self.bases.get(namespace).map(String::as_str)
     }
 
     /// The rules of a namespace; `None` when it is unknown here.

@@ -175,6 +175,18 @@ impl Policy {
 }
 
 impl Contract {
+    /// What holds where nothing is configured. `immediate` costs an atomic store of the gateway's own nothing; an external
+    /// issuer may be unable to keep it, and an upstream has to be asked at each acquire, so both are asked for by name.
+    #[must_use]
+    pub const fn default_of(issuer: Issuer, store: Store) -> Self {
+        match (issuer, store) {
+            (Issuer::Gateway, Store::Document) => Self::Immediate,
+            (Issuer::Gateway, Store::Http(_)) | (Issuer::Trusted { .. } | Issuer::Registered, _) => {
+                Self::Observed
+            }
+        }
+    }
+
     /// The word on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -7,6 +7,36 @@ use super::policy::DefinitionError;
 use super::time::Millis;
 use super::upstream::{Class, StatusSet};
 
+/// The header that carries the key of an `idempotent` store where none is configured, in lower case.
+pub const KEY_HEADER: &str = "idempotency-key";
+
+/// Headers of a request that go to the upstream where none are configured: what a reader wants of a representation
+/// (`accept`, `accept-language`, `range`), what a writer says of one (`content-language`), and the trace.
+///
+/// Not `user-agent`: the upstream's client is the gateway, and whichever replica repeats a request must repeat the
+/// same. Not `cookie`: it is a client's credential. `content-type` always goes, and is not listed.
+pub const FORWARD_HEADERS: [&str; 6] =
+    ["accept", "accept-language", "content-language", "range", "traceparent", "tracestate"];
+
+/// Headers of an answer that go back where none are configured: what the body is (`content-encoding` too, as nothing
+/// is decompressed), what a cache and a repetition must know, and what is allowed.
+///
+/// Not `location` and `link`: they name the upstream's own addresses, and whoever follows them goes around the gateway.
+/// Not `set-cookie`: a saved answer would give the cookie again. Not `etag`, ever: it is `Fencing-Upstream-ETag`.
+/// `content-type` always goes back, and is not listed.
+pub const RETURN_HEADERS: [&str; 10] = [
+    "accept-ranges",
+    "allow",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-range",
+    "last-modified",
+    "retry-after",
+    "vary",
+];
+
 /// Everything that the configuration says of one upstream (`api.md` section 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpStore {
@@ -38,6 +68,8 @@ pub struct HttpStore {
     pub key_retention: Millis,
     /// After how long a doubt is assumed to be over; of `serial` only, none for never.
     pub max_uncertain: Option<Millis>,
+    /// Whether it has to pass the probe of its class before anything is written to it.
+    pub probe: bool,
     /// Roots that its certificate is checked against, instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// What the gateway identifies itself with.
@@ -79,6 +111,22 @@ pub enum Protocol {
     Http2,
 }
 
+impl Protocol {
+    /// Every one, with its word in the configuration.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("http1", Self::Http1), ("http2", Self::Http2)];
+
+    /// The word in the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+        }
+    }
+}
+
 /// A header with a secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -115,10 +163,11 @@ pub const fn check(class: Class, stamp: Option<&StampPlace>, scope: u16) -> Resu
     match (class, stamp) {
         (Class::Conditional, None) => Err(DefinitionError::StampMissing),
         (Class::Conditional, Some(_)) if scope != 0 => Err(DefinitionError::ScopeWithCells),
-        (Class::Conditional, Some(_)) => Ok(()),
         (Class::FenceAware | Class::Idempotent | Class::Serial, Some(_)) => {
             Err(DefinitionError::StampWithoutCells)
         }
-        (Class::FenceAware | Class::Idempotent | Class::Serial, None) => Ok(()),
+        (Class::Conditional, Some(_)) | (Class::FenceAware | Class::Idempotent | Class::Serial, None) => {
+            Ok(())
+        }
     }
 }

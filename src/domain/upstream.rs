@@ -46,6 +46,16 @@ impl Class {
         Self::ALL.into_iter().find(|class| class.word() == word)
     }
 
+    /// Whether a store of this class has to pass its probe where nothing else is configured. The probe of an
+    /// `idempotent` one sends a request twice, which only its owner can know to be harmless; `serial` has nothing to prove.
+    #[must_use]
+    pub const fn is_probed_by_default(self) -> bool {
+        match self {
+            Self::Conditional | Self::FenceAware => true,
+            Self::Idempotent | Self::Serial => false,
+        }
+    }
+
     /// The guarantee of `protocol.md` section 7.
     #[must_use]
     pub const fn guarantee(self) -> &'static str {
@@ -253,6 +263,11 @@ impl StatusSet {
     #[must_use]
     pub fn contains(&self, status: u16) -> bool {
         self.0.get(usize::from(status / 64)).is_some_and(|word| word & (1_u64 << (status % 64)) != 0)
+    }
+
+    /// What is in it, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        (0..640).filter(|status| self.contains(*status))
     }
 }
 

@@ -9,10 +9,10 @@ use axum::response::Response;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::domain::lease::Holder;
+use crate::domain::lease::{Holder, LeaseState};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::resource::ResourceName;
-use crate::limits::{RETRY_AFTER, RETRY_LEASE_LEAST, WAIT_MS};
+use crate::limits::{BARRIER_WAIT, RETRY_AFTER, RETRY_LEASE_LEAST, WAIT_MS};
 use crate::protocol::command::{Acquire, MAX_RESOURCES};
 use crate::protocol::outcome::{Blocked, Blocker, Grant};
 use crate::protocol::{Command, Outcome, Refusal};
@@ -46,13 +46,14 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let (command, wait) =
         command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
     let ttl_ms = command.ttl_ms;
+    let again = Command::Acquire(command.clone());
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
         None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
         Some(budget) => asked.hall.wait(command, subject, budget, keeps_place).await?,
     };
-    if let Outcome::Granted(grant) = &outcome {
-        return Ok(granted(grant, asked.hall.namespaces()));
+    if let Outcome::Granted(grant) = outcome {
+        return behind_barriers(asked.hall, *grant, again, wait.unwrap_or_default()).await;
     }
     Err(otherwise(&outcome, |refusal| {
         let named = shown.or_else(|| culprit(refusal, &several, ttl_ms, asked.hall.namespaces()));
@@ -255,10 +256,34 @@ fn within(least: Duration, most: Duration, chance: u64) -> Duration {
         .saturating_add(Duration::from_millis(chance.checked_rem(span.saturating_add(1)).unwrap_or_default()))
 }
 
+/// The answer to a grant. One that waits for a barrier gets its token by a repeat of the request, as soon as the barrier
+/// stands; it is waited for here for as long as the caller would wait, and for a moment in any case.
+pub(super) async fn behind_barriers(
+    hall: &Hall,
+    grant: Grant,
+    again: Command,
+    budget: Duration,
+) -> Result<Response, Problem> {
+    if grant.view.state != LeaseState::PendingBarrier {
+        return Ok(granted(&grant, hall.namespaces()));
+    }
+    let raised = hall.door.dispatch.raise_for(&grant.view.lease);
+    // Given up or too late: the answer is then how it stands now.
+    drop(tokio::time::timeout(budget.max(BARRIER_WAIT), raised).await);
+    match hall.decide(again, Subject::default(), None).await? {
+        Outcome::Granted(now) => Ok(granted(&Grant { repeated: grant.repeated, ..*now }, hall.namespaces())),
+        outcome => Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default()))),
+    }
+}
+
 /// The lease with its sealed tokens, for its owner.
 pub(super) fn granted(grant: &Grant, namespaces: &Namespaces) -> Response {
     let id = grant.acquisition_id.reveal();
-    let status = if grant.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    let status = match (grant.view.state, grant.repeated) {
+        (LeaseState::PendingBarrier, _) => StatusCode::ACCEPTED,
+        (_, true) => StatusCode::OK,
+        (_, false) => StatusCode::CREATED,
+    };
     let mut response =
         wire::json(status, &leases::lease(id, &grant.view, Some(&grant.fencing_tokens), namespaces));
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}/{id}")) {

@@ -1,8 +1,10 @@
 //! Advancing: the floor is raised without a write; for registered issuers, a position is registered.
 
+use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::limits::REASON_BYTES;
+use crate::domain::policy::Contract;
+use crate::limits::{BARRIER_WAIT, REASON_BYTES};
 use crate::protocol::command::Advance;
 use crate::protocol::rows::Mark;
 use crate::protocol::{Command, Outcome};
@@ -29,12 +31,27 @@ pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<R
         Subject { resource: Some(resource.clone()), position: Some(claim.position), operation: None };
     let outcome = asked.hall.decide(Command::Advance(command), subject, None).await?;
     if let Outcome::Advanced(_) = outcome {
-        return resources::shown(asked.hall, &place).await.map_err(|_| not_shown(&resource));
+        let stands = barrier(&asked, &place).await;
+        let mut response = resources::shown(asked.hall, &place).await.map_err(|_| not_shown(&resource))?;
+        if !stands {
+            *response.status_mut() = StatusCode::ACCEPTED;
+        }
+        return Ok(response);
     }
     Err(otherwise(&outcome, |refusal| {
         let presented = Some(Mark { position: claim.position, sequence: None });
         problem::refused(refusal, &About { resource: Some(&resource), presented, ..About::default() })
     }))
+}
+
+/// Under `immediate` an advance is answered as complete when nothing older can become authoritative any more.
+async fn barrier(asked: &Asked<'_>, place: &names::Place) -> bool {
+    let definition = &place.rules.definition;
+    if definition.store.class().is_none() || definition.contract == Contract::Observed {
+        return true;
+    }
+    let raised = asked.hall.door.dispatch.raise(&place.address.resource);
+    matches!(tokio::time::timeout(BARRIER_WAIT, raised).await, Ok(Ok(())))
 }
 
 fn command(asked: &Asked<'_>, place: &names::Place, body: &[u8]) -> Result<Advance, Problem> {

@@ -3,6 +3,8 @@
 //! Memory is reserved before more is read, so that many large bodies at once become 503 and not a process that the
 //! kernel ends.
 
+mod spooled;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,6 +23,8 @@ use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_TIME, OFFLOAD_BYTES};
 
 use super::json::unreadable;
 use super::problem::{Code, Problem};
+
+pub(super) use spooled::Spooled;
 
 /// The body of a request, until it is read.
 #[derive(Debug)]

@@ -41,7 +41,14 @@ pub(super) async fn control(
     let subject = Subject { resource: Some(resource.clone()), position, operation: None };
     let outcome = asked.hall.decide(Command::Control(command), subject, None).await?;
     if let Outcome::Controlled(done) = outcome {
-        let mut response = (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
+        // What is under way is driven to its end, and kept from becoming authoritative where the store can do that.
+        let status = if done.in_flight.is_empty() {
+            StatusCode::OK
+        } else {
+            drop(asked.hall.door.dispatch.raise(&resource));
+            StatusCode::ACCEPTED
+        };
+        let mut response = (status, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
         if done.replayed {
             response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         }

@@ -3,12 +3,13 @@
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::domain::namespaces::NamespaceRules;
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::{Effect, Method};
+use crate::domain::policy::Store;
 use crate::domain::position::Position;
 use crate::domain::precondition::Preconditions;
 use crate::domain::resource::ResourceName;
@@ -21,23 +22,41 @@ use crate::protocol::{Command, Outcome, Refusal};
 
 use super::body::{self, Allowance, Held, Payload, worked};
 use super::decide::Subject;
-use super::member::{Draft, Words, body_of_removal};
+use super::member::{Content, Draft, Words, body_of_removal};
 use super::names::{self, Place};
 use super::problem::{self, About, Code, Problem};
+use super::query::Query;
 use super::wire::{
     self, FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR, FENCING_POSITION, IDEMPOTENT_REPLAYED,
 };
-use super::{Asked, extract};
+use super::{Asked, extract, relay};
+
+/// What a document takes.
+const DOCUMENT_METHODS: &str = "GET, HEAD, PUT, POST, DELETE";
 
 /// What a document without a content type is shown as.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-const HEADERS: Words =
+pub(super) const HEADERS: Words =
     Words { token: "Fencing-Token", operation_id: "Idempotency-Key", sequence: "Fencing-Sequence" };
 
-/// PUT, POST and DELETE.
+/// What the store behind an address takes, as `Allow` lists it; none where the address leads to no store.
+pub(super) fn methods_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
+    let store = names::place_below(uri, "/fenced", known).ok()?.rules.definition.store;
+    Some(store.class().map_or(DOCUMENT_METHODS, relay::methods_of))
+}
+
+/// PUT, POST, PATCH and DELETE.
 pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let place = names::place_below(&asked.head.uri, "/fenced", asked.hall.namespaces())?;
+    if let Store::Http(class) = place.rules.definition.store {
+        return relay::write(asked, place, class, payload).await;
+    }
+    Query::parse(&asked.head.uri, &[])?;
+    if asked.head.method == axum::http::Method::PATCH {
+        let detail = "PATCH is not allowed here; a document is replaced as a whole, with PUT or POST";
+        return Err(Problem::method_not_allowed(detail.to_owned(), DOCUMENT_METHODS.to_owned()));
+    }
     let resource = place.address.resource.clone();
     let (member, memory) =
         member(&asked, place, payload).await.map_err(|problem| problem.about(&resource))?;
@@ -58,6 +77,10 @@ pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
 /// GET and HEAD.
 pub(super) async fn read(asked: Asked<'_>) -> Result<Response, Problem> {
     let place = names::place_below(&asked.head.uri, "/fenced", asked.hall.namespaces())?;
+    if let Store::Http(class) = place.rules.definition.store {
+        return relay::read(asked, place, class).await;
+    }
+    Query::parse(&asked.head.uri, &[])?;
     let preconditions = extract::preconditions(asked.headers())?;
     let with_body = asked.head.method == axum::http::Method::GET;
     let address = place.address.clone();
@@ -132,7 +155,7 @@ async fn member(
         incarnation,
         preconditions,
         content_type,
-        body,
+        content: Content::Document(body),
     };
     Ok((worked(length, move || draft.complete(&ledger, HEADERS)).await??, memory))
 }
@@ -227,7 +250,7 @@ fn headers_of(target: &TargetRow, resource: &ResourceRow, floor: Option<Position
     headers
 }
 
-fn deleted(resource: &ResourceRow, place: &Place, floor: Option<Position>) -> Problem {
+pub(super) fn deleted(resource: &ResourceRow, place: &Place, floor: Option<Position>) -> Problem {
     let refusal = Refusal::Deleted { revoked_through: resource.revoked_through };
     let about = About { resource: Some(&place.address.resource), ..About::default() };
     let problem = problem::refused(&refusal, &about);
@@ -237,12 +260,12 @@ fn deleted(resource: &ResourceRow, place: &Place, floor: Option<Position>) -> Pr
     }
 }
 
-fn absent(place: &Place) -> Problem {
+pub(super) fn absent(place: &Place) -> Problem {
     let detail = format!("no document is stored under {}; write one with PUT", place.address.full());
     Problem::new(Code::NotFound, detail)
 }
 
-fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }

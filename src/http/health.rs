@@ -5,7 +5,10 @@ use axum::response::Response;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::dispatch::Earned;
 use crate::domain::counter::LedgerSeq;
+use crate::domain::resource::Namespace;
+use crate::domain::store::HttpStore;
 use crate::limits::PROBE_TIMEOUT;
 
 use super::namespaces::differing;
@@ -38,7 +41,35 @@ struct StatusJson {
     api_version: &'static str,
     database: DatabaseJson,
     namespaces: NamespacesJson,
+    stores: Vec<StoreJson>,
     started_at: Rfc3339,
+}
+
+/// A store behind HTTP.
+#[derive(Serialize)]
+struct StoreJson {
+    namespace: String,
+    class: &'static str,
+    guarantee: &'static str,
+    /// Whether it has earned its class.
+    probe: &'static str,
+    detail: Option<String>,
+}
+
+impl StoreJson {
+    fn of(namespace: &Namespace, store: &HttpStore, earned: &Earned) -> Self {
+        let detail = match earned {
+            Earned::Unreachable(reason) | Earned::Failed(reason) => Some(reason.clone()),
+            Earned::NotAsked | Earned::NotYet | Earned::Passed => None,
+        };
+        Self {
+            namespace: namespace.to_string(),
+            class: store.class.word(),
+            guarantee: store.class.guarantee(),
+            probe: earned.word(),
+            detail,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -94,6 +125,12 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
             configured: hall.namespaces().named().count(),
             differing: differing.into_iter().map(|(name, _)| name.to_string()).collect(),
         },
+        stores: hall
+            .door
+            .dispatch
+            .stores()
+            .map(|(name, store, earned)| StoreJson::of(name, store, &earned))
+            .collect(),
         started_at: Rfc3339(hall.door.started_at),
     };
     Ok(wire::json(StatusCode::OK, &answer))

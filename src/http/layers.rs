@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_SOURCE, X_REQUEST_ID};
+use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, X_REQUEST_ID};
 use super::{Hall, extract};
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
@@ -54,11 +54,15 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     let data_plane = is_data_plane(&path);
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let guarantee = response.headers_mut().remove(FENCING_GUARANTEE);
         response = problem.render(&Instance { path, request_id, safe, data_plane });
+        if let Some(guarantee) = guarantee {
+            response.headers_mut().insert(FENCING_GUARANTEE, guarantee);
+        }
     }
     if data_plane {
         // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
-        response.headers_mut().insert(FENCING_SOURCE, GATEWAY);
+        response.headers_mut().entry(FENCING_SOURCE).or_insert(GATEWAY);
     }
     if head { without_body(response) } else { response }
 }

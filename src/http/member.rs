@@ -10,7 +10,7 @@ use crate::domain::policy::Policy;
 use crate::domain::position::PresentedToken;
 use crate::domain::precondition::Preconditions;
 use crate::ledger::Ledger;
-use crate::protocol::command::Member;
+use crate::protocol::command::{Forward, Member};
 use crate::protocol::rows::Mark;
 
 use super::json::unreadable;
@@ -36,7 +36,39 @@ pub(super) struct Draft {
     pub(super) incarnation: Option<Incarnation>,
     pub(super) preconditions: Preconditions,
     pub(super) content_type: Option<ContentType>,
-    pub(super) body: Bytes,
+    pub(super) content: Content,
+}
+
+/// What a write brings.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// The bytes of a document.
+    Document(Bytes),
+    /// What goes to an upstream.
+    Forwarded(Box<Forward>),
+}
+
+impl Content {
+    fn digest(&self) -> BodyDigest {
+        match self {
+            Self::Document(bytes) => BodyDigest::of(bytes),
+            Self::Forwarded(forward) => forward.payload.digest,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Document(bytes) => bytes.is_empty(),
+            Self::Forwarded(forward) => forward.payload.length == 0,
+        }
+    }
+
+    fn query(&self) -> Option<&str> {
+        match self {
+            Self::Document(_) => None,
+            Self::Forwarded(forward) => forward.query.as_deref(),
+        }
+    }
 }
 
 impl Draft {
@@ -61,18 +93,19 @@ impl Draft {
             let presented = Mark { position: claim.position, sequence: self.sequence };
             problem.about(&address.resource).presented(presented)
         })?;
-        if self.method == Method::Delete && !self.body.is_empty() {
+        if self.method == Method::Delete && !self.content.is_empty() {
             return Err(body_of_removal());
         }
-        let digest = BodyDigest::of(&self.body);
-        let content_type = self.content_type.as_ref();
+        let digest = self.content.digest();
+        let (query, content_type) = (self.content.query(), self.content_type.as_ref());
         let fingerprint =
-            Fingerprint::of(self.method, &address, None, content_type, &digest, &self.preconditions);
-        let document = match self.method {
-            Method::Put | Method::Post | Method::Patch => {
-                Some(Document { content_type: self.content_type, body: self.body })
+            Fingerprint::of(self.method, &address, query, content_type, &digest, &self.preconditions);
+        let (document, forward) = match (self.content, self.method) {
+            (Content::Forwarded(forward), _) => (None, Some(forward)),
+            (Content::Document(_), Method::Delete) => (None, None),
+            (Content::Document(body), Method::Put | Method::Post | Method::Patch) => {
+                (Some(Document { content_type: self.content_type, body }), None)
             }
-            Method::Delete => None,
         };
         Ok(Member {
             address,
@@ -84,7 +117,7 @@ impl Draft {
             preconditions: self.preconditions,
             fingerprint,
             document,
-            forward: None,
+            forward,
             digest,
         })
     }

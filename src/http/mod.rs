@@ -22,6 +22,8 @@ mod observe;
 mod operations;
 pub mod problem;
 mod query;
+mod relay;
+mod resolve;
 mod resources;
 mod routes;
 mod transfer;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -42,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Span;
 
+use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::{Clock, Timestamp};
@@ -62,6 +65,8 @@ pub use wire::render_receipt;
 pub struct Door {
     /// Where commands and reads go.
     pub ledger: Ledger,
+    /// Where announced effects and reads of upstreams go.
+    pub dispatch: Dispatch,
     /// Measures latency and dates request ids; leases live by the ledger's own time.
     pub clock: Arc<dyn Clock>,
     /// Makes request ids, nonces and jitter.
@@ -77,6 +82,8 @@ struct Hall {
     door: Door,
     /// Memory for bodies, in KiB.
     bodies: Arc<Semaphore>,
+    /// Room on disk for bodies that go to upstreams, in KiB.
+    spooled: Arc<Semaphore>,
 }
 
 impl Hall {
@@ -100,7 +107,11 @@ impl Asked<'_> {
 
 /// The router: every route of [`routes`], and a problem for everything else.
 pub fn router(door: Door) -> Router {
-    let hall = Arc::new(Hall { door, bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)) });
+    let hall = Arc::new(Hall {
+        door,
+        bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
+        spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
+    });
     let mut router = Router::new();
     for route in routes() {
         for pattern in route.patterns {
@@ -126,7 +137,13 @@ async fn served(hall: Arc<Hall>, route: &'static Route, request: Request) -> Res
     let mut payload = Payload::new(&head.headers, body);
     let answer = called(&hall, route, &head, &mut payload).await;
     payload.linger();
-    answer.unwrap_or_else(IntoResponse::into_response)
+    let mut response = answer.unwrap_or_else(IntoResponse::into_response);
+    if let Some(guarantee) =
+        names::guarantee_of(&head.uri, hall.namespaces()).filter(|_| route.is_data_plane())
+    {
+        response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
+    }
+    response
 }
 
 async fn called(
@@ -135,10 +152,11 @@ async fn called(
     head: &Parts,
     payload: &mut Payload,
 ) -> Result<Response, Problem> {
-    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, &head.method))?;
+    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, head, hall.namespaces()))?;
     extract::addressed(head)?;
     extract::single(&head.headers)?;
-    let query = Query::parse(&head.uri, call.query)?;
+    // What the query of the data plane means, the store behind it tells.
+    let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };
     let asked = Asked { hall, head, query };
     match call.run {
         Run::Read(read) => read(asked).await,
@@ -147,12 +165,10 @@ async fn called(
     }
 }
 
-fn not_allowed(route: &Route, method: &Method) -> Problem {
-    let allow = route.allow();
-    let mut detail = format!("{method} is not allowed here; this address takes {allow}");
-    if route.is_data_plane() {
-        detail.push_str("; a document is replaced as a whole, with PUT or POST");
-    }
+fn not_allowed(route: &Route, head: &Parts, known: &Namespaces) -> Problem {
+    let of_store = if route.is_data_plane() { fenced::methods_of(&head.uri, known) } else { None };
+    let allow = of_store.map_or_else(|| route.allow(), str::to_owned);
+    let detail = format!("{} is not allowed here; this address takes {allow}", head.method);
     Problem::method_not_allowed(detail, allow)
 }
 

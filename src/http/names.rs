@@ -53,10 +53,30 @@ pub(super) fn rules_of(namespace: &Namespace, known: &Namespaces) -> Result<Name
     }
 }
 
+/// What the store of the namespace in this address promises, where the address has one that is known.
+pub(super) fn guarantee_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
+    let bytes = decoded_below(uri, "/fenced");
+    let name = bytes.split(|byte| *byte == b'/').next()?;
+    let namespace = Namespace::parse(std::str::from_utf8(name).ok()?).ok()?;
+    known.rules(&namespace).map(|rules| rules.definition.store.guarantee())
+}
+
 /// The operation id that the rest of the path is.
 pub(super) fn operation_below(uri: &Uri, prefix: &str) -> Result<OperationId, Problem> {
-    let bytes = decoded_below(uri, prefix);
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
+    operation_of(&decoded_below(uri, prefix))
+}
+
+/// The operation id between a prefix and a suffix of the path. The suffix is looked for before anything is decoded: an
+/// id may end like it.
+pub(super) fn operation_within(uri: &Uri, prefix: &str, suffix: &str) -> Result<OperationId, Problem> {
+    let path = uri.path().strip_suffix(suffix).unwrap_or_else(|| uri.path());
+    let below = path.strip_prefix(prefix).unwrap_or_default();
+    let bytes: Vec<u8> = percent_decode_str(below.strip_prefix('/').unwrap_or(below)).collect();
+    operation_of(&bytes)
+}
+
+fn operation_of(bytes: &[u8]) -> Result<OperationId, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         Problem::new(Code::InvalidOperationId, format!("the operation id is not text from byte {at} on"))
     })?;

@@ -10,6 +10,7 @@ use crate::domain::counter::Epoch;
 use crate::domain::namespaces::NamespaceRules;
 use crate::domain::policy::{Issuer, Policy};
 use crate::domain::resource::Namespace;
+use crate::domain::upstream::Class;
 use crate::protocol::NamespaceRow;
 
 use super::names;
@@ -25,6 +26,10 @@ struct NamespaceJson<'a> {
     contract: &'static str,
     issuer: IssuerJson,
     store: &'static str,
+    /// None of a document, which needs no class to say what it promises.
+    class: Option<&'static str>,
+    /// Where an upstream is; never with credentials.
+    base: Option<&'a str>,
     guarantee: &'static str,
     scope: u16,
     epoch: Shown<Epoch>,
@@ -64,16 +69,19 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     let (known, recorded) = (asked.hall.namespaces(), recorded(asked.hall).await?);
     let used = recorded.keys().filter_map(|name| known.rules(name).map(|rules| (name, rules)));
     let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).collect();
-    let items = all.into_iter().map(|(name, rules)| namespace(name, rules, recorded.get(name))).collect();
+    let items =
+        all.into_iter().map(|(name, rules)| namespace(name, rules, known.base(name), recorded.get(name)));
+    let items = items.collect();
     Ok(wire::json(StatusCode::OK, &ListJson { items, any: known.allows_any() }))
 }
 
 /// `GET /v1/namespaces/{namespace}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let name = names::namespace_below(&asked.head.uri, "/v1/namespaces")?;
-    let rules = names::rules_of(&name, asked.hall.namespaces())?;
+    let known = asked.hall.namespaces();
+    let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;
-    Ok(wire::json(StatusCode::OK, &namespace(&name, &rules, recorded.get(&name))))
+    Ok(wire::json(StatusCode::OK, &namespace(&name, &rules, known.base(&name), recorded.get(&name))))
 }
 
 /// The namespaces that were ever used.
@@ -101,6 +109,7 @@ fn difference(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option
 fn namespace<'a>(
     name: &'a Namespace,
     rules: &NamespaceRules,
+    base: Option<&'a str>,
     recorded: Option<&NamespaceRow>,
 ) -> NamespaceJson<'a> {
     let definition = &rules.definition;
@@ -114,6 +123,8 @@ fn namespace<'a>(
         contract: definition.contract.word(),
         issuer: issuer(definition.issuer),
         store: definition.store.word(),
+        class: definition.store.class().map(Class::word),
+        base,
         guarantee: definition.store.guarantee(),
         scope: definition.scope,
         epoch: Shown(recorded.map_or(Epoch::ZERO, |row| row.epoch)),

@@ -29,7 +29,7 @@ use crate::protocol::outcome::LeaseView;
 
 use super::leases::{self, PREFIX};
 use super::problem::{self, Problem};
-use super::resources;
+use super::resources::{self, Found};
 use super::wire::JSON;
 use super::{Asked, extract, names, wire};
 
@@ -58,7 +58,7 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
             // What changes between this look and the next is seen by the next.
             None => observer = Some(hall.door.ledger.observe(&place.address.resource)),
             Some(observer) => {
-                let next = until.min(now + time_left(&found));
+                let next = until.min(now + time_left(&found.read));
                 if !observer.changed(next, &hall.door.draining).await {
                     return Err(problem::draining().about(&place.address.resource));
                 }
@@ -80,8 +80,8 @@ fn answer(status: StatusCode, tag: &str, body: Body) -> Response {
 }
 
 /// Without its quotes. Opaque: it changes with everything authoritative, and not with time passing.
-fn tag_of(read: &ResourceRead) -> String {
-    let hash = Sha256::digest(resources::rendered_apart_from_time(read));
+fn tag_of(found: &Found) -> String {
+    let hash = Sha256::digest(resources::rendered_apart_from_time(found));
     let (short, _) = hash.split_at(TAG_BYTES);
     URL_SAFE_NO_PAD.encode(short)
 }
@@ -91,7 +91,7 @@ fn time_left(read: &ResourceRead) -> Duration {
     let held = read
         .lease
         .as_ref()
-        .filter(|lease| lease.state_at(read.now, &read.resource, &read.namespace) == LeaseState::Held);
+        .filter(|lease| lease.state_at(read.now, &read.resource, &read.namespace).is_live());
     held.map_or(EVENTS_REFRESH, |lease| read.now.until(lease.expires_at).duration())
 }
 

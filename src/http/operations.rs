@@ -9,8 +9,11 @@ use crate::domain::operation::{Effect, Fingerprint, OperationId, OperationState}
 use crate::domain::position::Position;
 use crate::domain::resource::Target;
 use crate::domain::time::Timestamp;
+use crate::domain::upstream::Field;
 use crate::ledger::read::{OperationFilter, OperationPlace};
 use crate::protocol::rows::{OperationRecord, SavedResponse};
+
+use crate::limits::UNDECIDED_SCANNED;
 
 use super::Asked;
 use super::names::{self, Place};
@@ -34,14 +37,26 @@ struct OperationJson<'a> {
     attempt: u32,
     created_at: Rfc3339,
     decided_at: Option<Rfc3339>,
-    response: Option<ResponseJson>,
+    response: Option<ResponseJson<'a>>,
+    /// How a doubt was ended, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolution: Option<ResolutionJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ResponseJson {
+struct ResolutionJson<'a> {
+    assumed: bool,
+    evidence: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResponseJson<'a> {
     status: u16,
-    content_type: &'static str,
-    size: usize,
+    content_type: Option<&'a str>,
+    size: u64,
+    /// Who composed it.
+    source: &'static str,
 }
 
 #[derive(Serialize)]
@@ -52,6 +67,9 @@ struct PageJson<'a> {
 
 /// `GET /v1/operations`.
 pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
+    if asked.query.value("resource").is_none() {
+        return undecided(&asked).await;
+    }
     let place = place(&asked)?;
     let limit = asked.query.limit()?;
     let words: Vec<&str> = OperationState::ALL.iter().map(|state| state.word()).collect();
@@ -72,6 +90,23 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     Ok(wire::json(StatusCode::OK, &PageJson { items: found.iter().map(operation).collect(), next_cursor }))
 }
 
+/// The undecided operations of all resources, the longest due first: what an operator looks for who does not know yet
+/// where to look.
+async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
+    let words = [OperationState::Intent.word(), OperationState::Uncertain.word()];
+    let wanted = asked.query.word("state", &words, OperationState::from_word)?;
+    let Some(wanted) = wanted.filter(|state| words.contains(&state.word())) else {
+        let detail = "name the resource with resource=namespace%2Fname, or ask for state=uncertain or state=intent of all";
+        return Err(malformed(detail));
+    };
+    let limit = asked.query.limit()?;
+    let whenever = Timestamp::from_ms(i64::MAX);
+    let found = asked.hall.read(move |reader| reader.due(whenever, UNDECIDED_SCANNED)).await?;
+    let records = found.iter().map(|intent| &intent.record).filter(|record| record.state == wanted);
+    let items = records.take(usize::try_from(limit).unwrap_or(usize::MAX)).map(operation).collect();
+    Ok(wire::json(StatusCode::OK, &PageJson { items, next_cursor: None }))
+}
+
 /// `GET /v1/operations/{operation_id}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::operation_below(&asked.head.uri, "/v1/operations")?;
@@ -89,16 +124,21 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
         );
         return Err(Problem::new(Code::NotFound, detail).about(&resource));
     };
-    Ok(wire::json(StatusCode::OK, &operation(&record)))
+    Ok(shown(&record))
+}
+
+/// One operation as it stands.
+pub(super) fn shown(record: &OperationRecord) -> Response {
+    wire::json(StatusCode::OK, &operation(record))
 }
 
 /// The resource that the query names; a target's name leads to its resource.
-fn place(asked: &Asked<'_>) -> Result<Place, Problem> {
+pub(super) fn place(asked: &Asked<'_>) -> Result<Place, Problem> {
     let name = asked.query.required("resource", "namespace%2Fname")?;
     names::place_of(name, asked.hall.namespaces())
 }
 
-fn incarnation(asked: &Asked<'_>) -> Result<Option<Incarnation>, Problem> {
+pub(super) fn incarnation(asked: &Asked<'_>) -> Result<Option<Incarnation>, Problem> {
     let Some(text) = asked.query.value("incarnation") else { return Ok(None) };
     Incarnation::parse(text).map(Some).map_err(|error| malformed(format!("incarnation: {error}")))
 }
@@ -120,14 +160,31 @@ fn operation(record: &OperationRecord) -> OperationJson<'_> {
         created_at: Rfc3339(record.created_at),
         decided_at: record.decided_at.map(Rfc3339),
         response: response.map(saved),
+        resolution: record.resolution.as_ref().map(|how| ResolutionJson {
+            assumed: how.assumed,
+            evidence: &how.evidence,
+            reason: &how.reason,
+        }),
     }
 }
 
-fn saved(saved: &SavedResponse) -> ResponseJson {
+fn saved(saved: &SavedResponse) -> ResponseJson<'_> {
+    let kept = u64::try_from(saved.body.len()).unwrap_or(u64::MAX);
+    let status = problem::status_saved(saved).as_u16();
+    let Some(head) = &saved.relayed else {
+        return ResponseJson {
+            status,
+            content_type: Some("application/json"),
+            size: kept,
+            source: "gateway",
+        };
+    };
+    let named = |(name, _): &&Field| name == "content-type";
     ResponseJson {
-        status: problem::status_saved(saved).as_u16(),
-        content_type: "application/json",
-        size: saved.body.len(),
+        status,
+        content_type: head.headers.iter().find(named).map(|(_, value)| value.as_str()),
+        size: head.omitted.as_ref().map_or(kept, |(length, _)| *length),
+        source: "upstream",
     }
 }
 

@@ -7,13 +7,13 @@ use serde::Serialize;
 use crate::domain::counter::{CommitNo, Epoch, Incarnation};
 use crate::domain::document::ContentType;
 use crate::domain::lease::LeaseState;
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Namespace, ResourceName, Target};
 use crate::ledger::read::{ResourceFilter, ResourceRead};
 use crate::limits::{PAGE_ITEMS, PAGE_SCAN_ROWS};
-use crate::protocol::outcome::ControlView;
+use crate::protocol::outcome::{ControlView, Undecided};
 use crate::protocol::rows::{Life, TargetRow};
 
 use super::fenced::in_force;
@@ -34,6 +34,13 @@ enum State {
     Published,
     Cancelled,
     Deleted,
+    NeedsAttention,
+}
+
+/// A resource as it is read, with its undecided operations.
+pub(super) struct Found {
+    pub(super) read: ResourceRead,
+    undecided: Vec<Undecided>,
 }
 
 #[derive(Serialize)]
@@ -76,8 +83,14 @@ struct WholeJson<'a> {
     lease: Option<LeaseJson>,
     /// Callers with a place in the queue.
     waiting: usize,
-    /// Document stores have no lane.
-    lane: Option<()>,
+    /// The oldest undecided operation.
+    lane: Option<&'a str>,
+    /// All undecided operations, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    in_flight: Vec<&'a str>,
+    /// What was found that contradicts the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quarantined: Option<&'a str>,
     last_operation: Option<&'a str>,
 }
 
@@ -86,7 +99,8 @@ struct TargetJson<'a> {
     target: Option<&'a str>,
     etag: Shown<EntityTag>,
     content_type: Option<&'a str>,
-    size: u64,
+    /// Only the store knows, where it is not the gateway's own.
+    size: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -109,26 +123,34 @@ pub(super) async fn shown(hall: &Hall, place: &Place) -> Result<Response, Proble
 }
 
 /// One resource as it stands, or the problem that nothing is known about it.
-pub(super) async fn found(hall: &Hall, place: &Place) -> Result<ResourceRead, Problem> {
+pub(super) async fn found(hall: &Hall, place: &Place) -> Result<Found, Problem> {
     let resource = &place.address.resource;
     recorded_definition_holds(hall, place).await?;
     let name = resource.clone();
     let found =
         hall.read(move |reader| reader.resource(name)).await.map_err(|problem| problem.about(resource))?;
-    found.ok_or_else(|| {
+    let read = found.ok_or_else(|| {
         let detail = format!("nothing is known about {resource}: nobody acquired, advanced or wrote it");
         Problem::new(Code::NotFound, detail).about(resource)
-    })
+    })?;
+    if place.rules.definition.store.class().is_none() {
+        return Ok(Found { read, undecided: Vec::new() });
+    }
+    let name = resource.clone();
+    let intents =
+        hall.read(move |reader| reader.intents(name)).await.map_err(|problem| problem.about(resource))?;
+    Ok(Found { read, undecided: Undecided::of(intents.iter()) })
 }
 
 /// The whole answer about one resource.
-pub(super) fn rendered(read: &ResourceRead) -> Vec<u8> {
-    wire::bytes(&whole(read))
+pub(super) fn rendered(found: &Found) -> Vec<u8> {
+    wire::bytes(&whole(found))
 }
 
 /// What identifies the answer about one resource: all that is in it but the time that a lease has left.
-pub(super) fn rendered_apart_from_time(read: &ResourceRead) -> Vec<u8> {
-    let mut shown = whole(read);
+pub(super) fn rendered_apart_from_time(found: &Found) -> Vec<u8> {
+    let read = &found.read;
+    let mut shown = whole(found);
     // A place in the queue ends by itself.
     shown.waiting = 0;
     if let Some(lease) = &mut shown.lease {
@@ -151,7 +173,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     let wanted = wanted_state(&asked)?;
     let limit = asked.query.limit()?;
     let mut filter = filter(&asked)?;
-    match (wanted.map(State::life), filter.life) {
+    match (wanted.and_then(State::life), filter.life) {
         (Some(life), None) => filter.life = Some(life),
         // No resource is in a state of another life.
         (Some(life), Some(asked_life)) if life != asked_life => return Ok(page(Vec::new(), None)),
@@ -172,8 +194,9 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
             }
             scanned = scanned.saturating_add(1);
             filter.after = Some(row.resource.resource.clone());
-            if wanted.is_none_or(|state| state == State::of(&Seen::of(&row))) {
-                items.push(item(&Seen::of(&row)));
+            let seen = Seen::of(&row, &[]);
+            if wanted.is_none_or(|state| state == State::of(&seen)) {
+                items.push(item(&seen));
             }
         }
         if last {
@@ -218,7 +241,14 @@ fn page(items: Vec<ItemJson>, next: Option<ResourceName>) -> Response {
 }
 
 impl State {
-    const ALL: [Self; 5] = [Self::Pending, Self::Generating, Self::Published, Self::Cancelled, Self::Deleted];
+    const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Generating,
+        Self::Published,
+        Self::Cancelled,
+        Self::Deleted,
+        Self::NeedsAttention,
+    ];
 
     const fn word(self) -> &'static str {
         match self {
@@ -227,25 +257,31 @@ impl State {
             Self::Published => "published",
             Self::Cancelled => "cancelled",
             Self::Deleted => "deleted",
+            Self::NeedsAttention => "needs_attention",
         }
     }
 
-    /// The life that a resource in this state has.
-    const fn life(self) -> Life {
+    /// The life that a resource in this state has; any, where a person has to look.
+    const fn life(self) -> Option<Life> {
         match self {
-            Self::Pending | Self::Generating | Self::Published => Life::Active,
-            Self::Cancelled => Life::Cancelled,
-            Self::Deleted => Life::Deleted,
+            Self::Pending | Self::Generating | Self::Published => Some(Life::Active),
+            Self::Cancelled => Some(Life::Cancelled),
+            Self::Deleted => Some(Life::Deleted),
+            Self::NeedsAttention => None,
         }
     }
 
     fn of(seen: &Seen<'_>) -> Self {
         let lease = seen.lease.map(|lease| lease.state_at(seen.now, seen.resource, seen.namespace));
+        let uncertain = |one: &Undecided| one.state == OperationState::Uncertain;
         match seen.resource.life {
+            _ if seen.resource.quarantined.is_some() || seen.undecided.iter().any(uncertain) => {
+                Self::NeedsAttention
+            }
             Life::Deleted => Self::Deleted,
             Life::Cancelled => Self::Cancelled,
             Life::Active if seen.resource.published().is_some() => Self::Published,
-            Life::Active if lease == Some(LeaseState::Held) => Self::Generating,
+            Life::Active if lease.is_some_and(LeaseState::is_live) => Self::Generating,
             Life::Active => Self::Pending,
         }
     }
@@ -255,9 +291,9 @@ impl State {
 type Seen<'a> = ControlView<'a>;
 
 impl<'a> Seen<'a> {
-    const fn of(read: &'a ResourceRead) -> Self {
+    const fn of(read: &'a ResourceRead, undecided: &'a [Undecided]) -> Self {
         let (resource, namespace) = (&read.resource, &read.namespace);
-        Self { resource, namespace, lease: read.lease.as_ref(), now: read.now }
+        Self { resource, namespace, lease: read.lease.as_ref(), undecided, now: read.now }
     }
 }
 
@@ -267,7 +303,7 @@ fn core(read: &Seen<'_>) -> CoreJson {
         resource: Shown(row.resource.clone()),
         namespace: Shown(read.namespace.namespace.clone()),
         incarnation: Shown(row.incarnation),
-        life: row.life.word(),
+        life: if row.quarantined.is_some() { "quarantined" } else { row.life.word() },
         state: State::of(read).word(),
         contract: definition.contract.word(),
         policy: definition.policy.word(),
@@ -282,31 +318,32 @@ fn core(read: &Seen<'_>) -> CoreJson {
     }
 }
 
-fn whole(read: &ResourceRead) -> WholeJson<'_> {
-    let seen = Seen::of(read);
+fn whole(found: &Found) -> WholeJson<'_> {
+    let read = &found.read;
+    let in_store = read.namespace.definition.store.class().is_some();
+    let targets = read.targets.iter().map(|row| target(row, in_store));
+    WholeJson { targets: Some(targets.collect()), ..apart_from_targets(&Seen::of(read, &found.undecided)) }
+}
+
+fn apart_from_targets<'a>(view: &Seen<'a>) -> WholeJson<'a> {
+    let in_flight: Vec<&str> = view.undecided.iter().map(|one| one.operation_id.as_str()).collect();
     WholeJson {
-        core: core(&seen),
-        reason: seen.resource.reason.as_deref(),
-        targets: Some(read.targets.iter().map(target).collect()),
-        lease: lease_of(&seen),
-        waiting: waiting(&seen),
-        lane: None,
-        last_operation: read.resource.last_operation.as_ref().map(OperationId::as_str),
+        core: core(view),
+        reason: view.resource.reason.as_deref(),
+        targets: None,
+        lease: lease_of(view),
+        waiting: waiting(view),
+        lane: in_flight.first().copied(),
+        in_flight,
+        quarantined: view.resource.quarantined.as_deref(),
+        last_operation: view.resource.last_operation.as_ref().map(OperationId::as_str),
     }
 }
 
 /// The answer of a control call: the resource as the call left it, without its targets. It is saved with the call.
 #[must_use]
 pub fn render_control(view: &ControlView<'_>) -> Vec<u8> {
-    wire::bytes(&WholeJson {
-        core: core(view),
-        reason: view.resource.reason.as_deref(),
-        targets: None,
-        lease: lease_of(view),
-        waiting: waiting(view),
-        lane: None,
-        last_operation: view.resource.last_operation.as_ref().map(OperationId::as_str),
-    })
+    wire::bytes(&apart_from_targets(view))
 }
 
 fn item(seen: &Seen<'_>) -> ItemJson {
@@ -329,11 +366,11 @@ fn lease_of(seen: &Seen<'_>) -> Option<LeaseJson> {
     })
 }
 
-fn target(row: &TargetRow) -> TargetJson<'_> {
+fn target(row: &TargetRow, in_store: bool) -> TargetJson<'_> {
     TargetJson {
         target: row.target.as_ref().map(Target::as_str),
         etag: Shown(row.tag),
         content_type: row.content_type.as_ref().map(ContentType::as_str),
-        size: row.size,
+        size: (!in_store).then_some(row.size),
     }
 }

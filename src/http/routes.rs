@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, observe, operations,
+    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, observe, operations, resolve,
     resources, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
@@ -103,6 +103,7 @@ const ROUTES: &[Route] = &[
             read("HEAD", &[], |asked| Box::pin(fenced::read(asked))),
             change("PUT", &[], |asked, body| Box::pin(fenced::write(asked, body))),
             change("POST", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+            change("PATCH", &[], |asked, body| Box::pin(fenced::write(asked, body))),
             change("DELETE", &[], |asked, body| Box::pin(fenced::write(asked, body))),
         ],
     },
@@ -188,6 +189,13 @@ const ROUTES: &[Route] = &[
         path: "/v1/operations/{operation_id}",
         patterns: &["/v1/operations/{operation_id}"],
         calls: &[read("GET", &["resource", "incarnation"], |asked| Box::pin(operations::show(asked)))],
+    },
+    Route {
+        path: "/v1/operations/{operation_id}/resolve",
+        patterns: &["/v1/operations/{operation_id}/resolve"],
+        calls: &[change("POST", &["resource", "incarnation"], |asked, body| {
+            Box::pin(resolve::resolve(asked, body))
+        })],
     },
     Route {
         path: "/v1/namespaces",

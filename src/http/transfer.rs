@@ -1,11 +1,13 @@
 //! Transfer: a lease is handed to a named successor, and the caller gets the successor's lease to hand over.
 
+use std::time::Duration;
+
 use axum::response::Response;
 
 use crate::protocol::command::Transfer;
 use crate::protocol::{Command, Outcome};
 
-use super::acquire::{drawn, granted, holder_of, request_id, request_key};
+use super::acquire::{behind_barriers, drawn, holder_of, request_id, request_key};
 use super::body::Payload;
 use super::decide::{Subject, otherwise};
 use super::json::Object;
@@ -32,9 +34,10 @@ pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<
         request_id: request_id(&mut object, key, asked.hall)?,
         nonce: drawn(asked.hall)?,
     };
+    let again = Command::Transfer(command.clone());
     let outcome = asked.hall.decide(Command::Transfer(command), Subject::default(), None).await?;
-    if let Outcome::Granted(grant) = &outcome {
-        return Ok(granted(grant, asked.hall.namespaces()));
+    if let Outcome::Granted(grant) = outcome {
+        return behind_barriers(asked.hall, *grant, again, Duration::ZERO).await;
     }
     Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }

@@ -32,8 +32,12 @@ pub(super) const FENCING_FLOOR: HeaderName = HeaderName::from_static("fencing-fl
 pub(super) const FENCING_COMMIT: HeaderName = HeaderName::from_static("fencing-commit");
 /// Who composed status and body.
 pub(super) const FENCING_SOURCE: HeaderName = HeaderName::from_static("fencing-source");
+/// What the class of the store promises: `G4` atomic, `G3` fenced at the store, `G2` serialised, `G1` fail-stop on doubt.
+pub(super) const FENCING_GUARANTEE: HeaderName = HeaderName::from_static("fencing-guarantee");
 /// Whether this repeats the first answer.
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// An upstream's own `ETag`.
+pub(super) const FENCING_UPSTREAM_ETAG: HeaderName = HeaderName::from_static("fencing-upstream-etag");
 /// The token of an acquire or of an external issuer.
 pub(super) const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 /// Its other name.

@@ -25,7 +25,7 @@ use super::body::{Allowance, Payload, worked};
 use super::decide::Subject;
 use super::fenced::written;
 use super::json::{Object, invalid};
-use super::member::{Draft, Words};
+use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
 use super::{Asked, extract, names};
@@ -92,6 +92,9 @@ pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
     let (ledger, body) = (asked.hall.door.ledger.clone(), held.bytes);
     let members = worked(body.len(), move || members(&body, &ledger)).await??;
     let methods: Vec<Method> = members.iter().map(|member| member.method).collect();
+    if !dry_run {
+        own_store(&members, asked.hall.namespaces())?;
+    }
     let subject = subject(&members);
     let write =
         Write::new(members, dry_run).map_err(|error| Problem::new(Code::InvalidField, error.to_string()))?;
@@ -105,6 +108,21 @@ pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
             Err(problem::refused_write(&members, true).unwrap_or_else(Problem::fault_without_change))
         }
     }
+}
+
+/// All or none is a promise that only the gateway's own database can keep.
+fn own_store(members: &[Member], namespaces: &Namespaces) -> Result<(), Problem> {
+    for (index, member) in members.iter().enumerate() {
+        let resource = &member.address.resource;
+        let class = namespaces.rules(&resource.namespace()).and_then(|rules| rules.definition.store.class());
+        if class.is_some() {
+            let detail = format!(
+                "writes[{index}]: {resource} is kept by an upstream, which takes no batches; send it by itself to /fenced/{resource}"
+            );
+            return Err(Problem::new(Code::BatchUnsupported, detail).about(resource));
+        }
+    }
+    Ok(())
 }
 
 fn dry_run(asked: &Asked<'_>) -> Result<bool, Problem> {
@@ -158,6 +176,7 @@ fn method(object: &mut Object) -> Result<Method, Problem> {
         return Err(object.refuse("method", "it is missing; give PUT, POST or DELETE"));
     };
     Method::from_word(&word)
+        .filter(|method| *method != Method::Patch)
         .ok_or_else(|| object.refuse("method", &format!("it is {word:?}; it is one of PUT, POST, DELETE")))
 }
 
@@ -184,7 +203,7 @@ fn draft(object: &mut Object, method: Method, known: &Namespaces) -> Result<Draf
             if_none_match: read(object, "if_none_match", TagList::parse)?,
         },
         content_type: read(object, "content_type", ContentType::parse)?,
-        body: content(object, &place.rules)?,
+        content: Content::Document(content(object, &place.rules)?),
         place,
     })
 }

@@ -32,6 +32,11 @@ pub(super) trait ReadCells<'r> {
     /// A complaint about the value that was read last.
     fn unreadable(&self, reason: &str) -> Self::Fault;
 
+    /// Zero or one.
+    fn flag(&mut self) -> Result<bool, Self::Fault> {
+        Ok(self.integer()? != 0)
+    }
+
     /// A number that is not negative.
     fn whole<T: TryFrom<i64>>(&mut self) -> Result<T, Self::Fault> {
         let value = self.integer()?;

@@ -76,6 +76,26 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
+    /// Announcements that go: those that are decided or withdrawn, and those whose id is announced anew.
+    pub(super) fn closed_intents(&self) -> impl Iterator<Item = &IntentRow> {
+        let closed = |change: &&IntentChange| change.after.is_none() || change.payload.is_some();
+        self.intents.values().filter(closed).filter_map(|change| change.before.as_ref())
+    }
+
+    /// Announcements that are new, with their bodies.
+    pub(super) fn announced_intents(&self) -> impl Iterator<Item = (&IntentRow, &Payload)> {
+        self.intents.values().filter_map(|change| change.after.as_ref().zip(change.payload.as_ref()))
+    }
+
+    /// Announcements that go on, as they were and as they are to stand.
+    pub(super) fn changed_intents(&self) -> impl Iterator<Item = (&IntentRow, &IntentRow)> {
+        let changed = |change: &&IntentChange| change.payload.is_none();
+        self.intents
+            .values()
+            .filter(changed)
+            .filter_map(|change| change.before.as_ref().zip(change.after.as_ref()))
+    }
+
     /// Whether nothing changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -139,7 +159,12 @@ impl ChangeSet {
             Some(change) if change.before.is_none() && after.is_none() => {
                 self.intents.remove(&key);
             }
-            Some(change) => change.after = after,
+            Some(change) => {
+                if after.is_none() {
+                    change.payload = None;
+                }
+                change.after = after;
+            }
             None => {
                 self.intents.insert(key, IntentChange { before: Some(before), after, payload: None });
             }

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod keys;
 pub mod memory;
 mod packed;
+mod pieces;
 pub mod postgres;
 mod range;
 pub mod read;

@@ -156,8 +156,8 @@ impl Engine for PostgresEngine {
         if !self.in_transaction {
             return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
         }
-        let work = apply::prepare(changes, &self.places);
-        let applied = self.ask(|reply| Request::Apply(work, reply)).await;
+        let prepared = apply::prepared(changes, &self.places).await?;
+        let applied = self.ask(|reply| Request::Apply(prepared, reply)).await;
         let applied = applied.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
         self.written = applied?;
         Ok(())

@@ -1,28 +1,29 @@
 //! The rows that every database keeps, column by column: each list of columns stands beside the functions that read and
-//! write it, so that the three cannot drift apart. `r`, `n`, `l`, `t` and `o` are the tables' names in every statement.
+//! write it, so that the three cannot drift apart. `r`, `n`, `l`, `t`, `o` and `a` are the tables' names in every statement.
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::counter::{CommitNo, Epoch, Incarnation};
 use crate::domain::document::{BodyDigest, ContentType};
-use crate::domain::lease::{AcquisitionHash, AcquisitionTag, EndCause, Holder, LeaseState, Ttl};
-use crate::domain::operation::{Fingerprint, Method, OperationId, OperationState};
+use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl};
+use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
 use crate::domain::seal::KeyId;
+use crate::domain::upstream::Validator;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::queue::Queue;
-use crate::protocol::rows::{
-    Done, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RequestKey, ResourceRow, SavedResponse,
-    TargetRow,
-};
+use crate::protocol::rows::{LeaseRef, LeaseRow, Life, NamespaceRow, RequestKey, ResourceRow, TargetRow};
 use crate::protocol::snapshot::ControlKey;
 
 use super::cells::{ReadCells, WriteCells};
 use super::packed;
+
+mod intents;
+mod operations;
 
 /// Columns of a namespace, without its name.
 macro_rules! namespace_columns {
@@ -61,7 +62,7 @@ macro_rules! resource_columns {
         "r.incarnation, r.born_epoch, r.born_token, r.life, r.issued_epoch, r.issued_token, r.floor_epoch, \
          r.floor_token, r.revoked_epoch, r.revoked_token, r.applied_epoch, r.applied_token, r.applied_sequence, \
          r.commit_no, r.pruned_epoch, r.pruned_token, r.pruned_sequence, r.lease, r.last_operation, r.changed_ms, \
-         r.lease_bucket, r.queue, r.reason"
+         r.lease_bucket, r.queue, r.reason, r.quarantined, r.cell, r.barrier_epoch, r.barrier_token"
     };
 }
 
@@ -98,10 +99,14 @@ pub(super) fn resource<'r, C: ReadCells<'r>>(
     }
     row.queue = packed::queue(cells.maybe_blob()?).map_err(|reason| cells.unreadable(reason))?;
     row.reason = cells.maybe_text()?.map(str::to_owned);
+    row.quarantined = cells.maybe_text()?.map(str::to_owned);
+    row.cell = cells.maybe_word(Validator::parse)?;
+    row.barrier = cells.maybe_position()?.unwrap_or(Position::ZERO);
     Ok(row)
 }
 
-/// The columns above: 23 values. The bucket of the lease is only told where it is not the resource's own.
+/// The columns above: 27 values. The bucket of the lease is only told where it is not the resource's own, and a barrier
+/// only where there is one.
 pub(super) fn write_resource(cells: &mut impl WriteCells, row: &ResourceRow) {
     cells.whole(row.incarnation.get());
     cells.position(row.born);
@@ -119,6 +124,9 @@ pub(super) fn write_resource(cells: &mut impl WriteCells, row: &ResourceRow) {
     cells.maybe_whole(elsewhere.map(|bucket| u64::from(bucket.0)));
     cells.maybe_blob(packed::queue_bytes(&row.queue).as_deref());
     cells.maybe_text(row.reason.as_deref());
+    cells.maybe_text(row.quarantined.as_deref());
+    cells.maybe_text(row.cell.as_ref().map(Validator::as_str));
+    cells.maybe_position(Some(row.barrier).filter(|barrier| *barrier != Position::ZERO));
 }
 
 /// The registers that the decision was made on, for the predicate that repeats the fence: 13 values.
@@ -241,78 +249,6 @@ pub(super) fn write_content(cells: &mut impl WriteCells, row: &TargetRow) {
     cells.blob(row.digest.as_bytes());
 }
 
-/// Columns of an operation, without its resource. The answer stands last, as in the table.
-macro_rules! operation_columns {
-    () => {
-        "o.incarnation, o.operation_id, o.target, o.method, o.fingerprint, o.position_epoch, o.position_token, \
-         o.sequence, o.acquisition, o.state, o.attempt, o.created_ms, o.decided_ms, o.done, o.commit_no, \
-         o.etag_incarnation, o.etag_commit, o.response"
-    };
-}
-
-pub(super) fn operation<'r, C: ReadCells<'r>>(
-    resource: ResourceName,
-    cells: &mut C,
-) -> Result<OperationRecord, C::Fault> {
-    Ok(OperationRecord {
-        resource,
-        incarnation: cells.counter(Incarnation::new)?,
-        operation_id: cells.parsed(OperationId::parse)?,
-        target: target_name(cells)?,
-        method: cells.word(Method::from_word)?,
-        fingerprint: Fingerprint::from_bytes(cells.bytes()?),
-        position: cells.position()?,
-        sequence: cells.maybe_counter(Sequence::new)?,
-        acquisition: cells.maybe_bytes()?.map(AcquisitionTag),
-        state: cells.word(OperationState::from_word)?,
-        attempt: cells.whole()?,
-        created_at: cells.time()?,
-        decided_at: cells.maybe_time()?,
-        response: response(cells)?,
-        resolution: None,
-    })
-}
-
-fn response<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Option<SavedResponse>, C::Fault> {
-    let done = cells.maybe_word(Done::from_word)?;
-    let commit = cells.maybe_counter(CommitNo::new)?;
-    let incarnation = cells.maybe_counter(Incarnation::new)?;
-    let tag_commit = cells.maybe_counter(CommitNo::new)?;
-    let body = cells.maybe_blob()?;
-    let etag = incarnation.zip(tag_commit).map(|(incarnation, commit)| EntityTag { incarnation, commit });
-    match (done, commit, body) {
-        (Some(done), Some(commit), Some(body)) => {
-            let commit = Some(commit).filter(|commit| *commit != CommitNo::ZERO);
-            Ok(Some(SavedResponse { done, commit, etag, body: Bytes::copy_from_slice(body), relayed: None }))
-        }
-        (None, None, None) => Ok(None),
-        (_, _, _) => Err(cells.unreadable("half an answer of an operation")),
-    }
-}
-
-/// The columns above: 18 values.
-pub(super) fn write_operation(cells: &mut impl WriteCells, record: &OperationRecord) {
-    cells.whole(record.incarnation.get());
-    cells.text(record.operation_id.as_str());
-    cells.text(target_text(record.target.as_ref()));
-    cells.text(record.method.word());
-    cells.blob(record.fingerprint.as_bytes());
-    cells.position(record.position);
-    cells.maybe_whole(record.sequence.map(Sequence::get));
-    cells.maybe_blob(record.acquisition.as_ref().map(|tag| tag.0.as_slice()));
-    cells.text(record.state.word());
-    cells.whole(u64::from(record.attempt));
-    cells.time(record.created_at);
-    cells.maybe_time(record.decided_at);
-    let response = record.response.as_ref();
-    let etag = response.and_then(|response| response.etag);
-    cells.maybe_text(response.map(|response| response.done.word()));
-    cells.maybe_whole(response.map(|response| response.commit.map_or(0, CommitNo::get)));
-    cells.maybe_whole(etag.map(|tag| tag.incarnation.get()));
-    cells.maybe_whole(etag.map(|tag| tag.commit.get()));
-    cells.maybe_blob(response.map(|response| response.body.as_ref()));
-}
-
 /// Columns of a control call's record, without its key.
 macro_rules! control_columns {
     () => {
@@ -353,6 +289,8 @@ pub(super) fn target_text(target: Option<&Target>) -> &str {
     target.map_or("", Target::as_str)
 }
 
-pub(super) use {
-    control_columns, lease_columns, namespace_columns, operation_columns, resource_columns, target_columns,
+pub(super) use intents::{
+    intent, intent_columns, write_closed_intent, write_intent, write_intent_change, write_intent_key,
 };
+pub(super) use operations::{operation, operation_columns, write_operation};
+pub(super) use {control_columns, lease_columns, namespace_columns, resource_columns, target_columns};

@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use super::change::resource_changed;
 use super::command::Claim;
 use super::lease::{End, end_lease, newest_lease, write_down};
-use super::outcome::{ControlView, Controlled};
+use super::outcome::{ControlView, Controlled, Undecided};
 use super::rows::{AuditRow, AuditVerb, Life, ResourceRow};
 use super::write::{row_of, table};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
@@ -149,7 +149,14 @@ pub(super) fn decide(
         after.changed_at = now;
     }
     changes.push(audit(control, &after, now));
-    let view = ControlView { resource: &after, namespace: &namespace.row, lease: ended.as_ref(), now };
+    let undecided = Undecided::of(snapshot.intents_of(&control.resource));
+    let view = ControlView {
+        resource: &after,
+        namespace: &namespace.row,
+        lease: ended.as_ref(),
+        undecided: &undecided,
+        now,
+    };
     let body = Bytes::from((context.render_control)(&view));
     if let Some(key) = &control.key {
         changes.push(Change::ControlRecorded(Box::new(ControlRecord {

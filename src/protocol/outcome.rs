@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionId, EndCause, LeaseState, TtlError};
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::{Contract, Definition, Policy};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
@@ -195,8 +195,32 @@ pub struct ControlView<'a> {
     pub namespace: &'a NamespaceRow,
     /// Its newest lease as the call leaves it.
     pub lease: Option<&'a LeaseRow>,
+    /// Its undecided operations.
+    pub undecided: &'a [Undecided],
     /// When.
     pub now: Timestamp,
+}
+
+/// An undecided operation, as the view of its resource shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undecided {
+    /// Which one.
+    pub operation_id: OperationId,
+    /// Whether it is under way or uncertain.
+    pub state: OperationState,
+}
+
+impl Undecided {
+    /// Those of a resource, the oldest first.
+    pub fn of<'i>(intents: impl Iterator<Item = &'i IntentRow>) -> Vec<Self> {
+        let mut all: Vec<&IntentRow> = intents.collect();
+        all.sort_by_key(|intent| intent.record.created_at);
+        let shown = |intent: &&IntentRow| Self {
+            operation_id: intent.record.operation_id.clone(),
+            state: intent.record.state,
+        };
+        all.iter().map(shown).collect()
+    }
 }
 
 /// What stands against an acquire on one of its resources.
@@ -406,7 +430,7 @@ pub enum Refusal {
     /// A verdict on what has another one.
     AlreadyResolved {
         /// Where the operation stands.
-        state: crate::domain::operation::OperationState,
+        state: OperationState,
     },
     /// A verdict on an operation that is still under way.
     NotUncertain,

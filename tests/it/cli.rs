@@ -112,6 +112,56 @@ fn check_tells_what_holds_or_all_that_is_wrong() {
 }
 
 #[test]
+fn check_shows_what_an_upstream_promises_and_never_its_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let classes = [
+        ("conditional", "stamp = \"pointer\""),
+        ("fence_aware", "credentials = { header = \"authorization\", file = \"secret\" }"),
+        ("idempotent", "credentials = { header = \"x-key\", variable = \"STORE_SECRET\" }"),
+        ("serial", "max_uncertain_ms = 60000"),
+    ];
+    let store = |(class, more): (&str, &str)| {
+        format!("[namespaces.{class}.store]\nhttp = \"http://h/{class}\"\nclass = \"{class}\"\n{more}\n")
+    };
+    let text = format!("[namespaces.page]\n{}", classes.map(store).concat());
+    fs::write(folder.path().join("fencegate.toml"), text).unwrap();
+    fs::write(folder.path().join("secret"), "Bearer hush\n").unwrap();
+    let check = |more: &[&str]| {
+        let arguments = [&["check"], more].concat();
+        fencegate(folder.path(), &arguments).env("STORE_SECRET", "hush").output().unwrap()
+    };
+    let (shown, told) = (check(&["--json"]), check(&[]));
+    assert!(!said(&shown).contains("hush") && !said(&told).contains("hush"), "{}", said(&shown));
+    let shown = json(&shown);
+    let of = |name: &str, path: &str| {
+        let items = shown.get("namespaces").and_then(Value::as_array).unwrap();
+        items.iter().find(|item| item.get("namespace") == Some(&name.into())).unwrap().pointer(path).cloned()
+    };
+    let guarantees = [
+        ("page", "G4"),
+        ("conditional", "G3"),
+        ("fence_aware", "G3"),
+        ("idempotent", "G2"),
+        ("serial", "G1"),
+    ];
+    for (name, guarantee) in guarantees {
+        assert_eq!(of(name, "/guarantee"), Some(guarantee.into()), "{name}");
+    }
+    assert_eq!((of("page", "/class"), of("page", "/upstream")), (Some(Value::Null), Some(Value::Null)));
+    assert_eq!(of("serial", "/class"), Some("serial".into()));
+    assert_eq!(of("serial", "/upstream/base"), Some("http://h/serial/".into()));
+    assert_eq!(of("fence_aware", "/upstream/credentials"), Some("authorization".into()));
+
+    let unset = run(folder.path(), &["check"]);
+    assert_eq!(code(&unset), 2);
+    assert!(
+        said(&unset).contains("credentials.variable: names a variable that is not set"),
+        "{}",
+        said(&unset)
+    );
+}
+
+#[test]
 fn completions_manual_pages_and_the_description_come_out_of_the_binary() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod backing;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod cli;
@@ -37,12 +39,18 @@ mod postgres;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod receiver;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]
+mod stores;
+#[cfg(test)]
 mod stories;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upstreams;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{Config, Database, FileText, Flags, KeySource, Mistakes, Sources, Variables};
+use super::super::{Config, Database, FileText, Flags, KeySource, Mistakes, Nowhere, Sources, Variables};
 use super::rules;
 use crate::domain::policy::{Contract, Issuer, Policy};
 
@@ -14,7 +14,7 @@ fn variables(pairs: &[(&str, &str)]) -> Variables {
 
 fn layered(text: &str, pairs: &[(&str, &str)], flags: &Flags) -> Result<Config, Mistakes> {
     let file = Some(FileText { path: Path::new("etc/f.toml"), text });
-    Config::parse(&Sources { file, variables: &variables(pairs), flags })
+    Config::parse(&Sources { file, variables: &variables(pairs), flags, outside: &Nowhere })
 }
 
 fn with(text: &str, pairs: &[(&str, &str)]) -> Result<Config, Mistakes> {
@@ -71,7 +71,7 @@ fn a_value_may_be_bare_or_toml() {
 #[test]
 fn a_value_that_is_not_utf8_is_a_mistake() {
     let variables = Variables::from([("FENCEGATE_LISTEN".to_owned(), None)]);
-    let sources = Sources { file: None, variables: &variables, flags: &Flags::default() };
+    let sources = Sources { file: None, variables: &variables, flags: &Flags::default(), outside: &Nowhere };
     assert!(Config::parse(&sources).unwrap_err().to_string().contains("is not UTF-8"));
 }
 
@@ -108,6 +108,13 @@ fn a_variable_finds_the_namespace_of_the_file_whose_name_it_spells() {
     assert_eq!(rules(&config, "My-Jobs").definition.policy, Policy::Session);
     assert_eq!(rules(&config, "a__b").definition.scope, 3);
     assert_eq!(rules(&config, "other").definition.scope, 4);
+}
+
+/// It stood on the page of settings and was taken for a variable of somebody else.
+#[test]
+fn the_number_of_connections_has_its_variable() {
+    let pairs = [("FENCEGATE_DATABASE", "postgres://u@h/d"), ("FENCEGATE_MAX_CONNECTIONS", "3")];
+    assert_eq!(with("", &pairs).unwrap().max_connections, 3);
 }
 
 #[test]

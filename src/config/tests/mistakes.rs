@@ -84,7 +84,7 @@ fn what_comes_later_is_refused_by_name() {
     for key in ["witness = \"\"", "operation_retention = \"30d\""] {
         assert!(only(key).ends_with("comes in a later version"), "{key}");
     }
-    for store in ["\"sql\"", "\"http\"", "\"object\"", "{ http = \"https://x/\", class = \"serial\" }"] {
+    for store in ["\"sql\"", "\"object\"", "{ http = \"https://x/\", class = \"serial\", sql = \"\" }"] {
         assert!(only_in(&format!("store = {store}")).contains("comes in a later version"), "{store}");
     }
 }

@@ -1,4 +1,5 @@
-//! The changes of a batch, written in one statement, or in two where earlier content is cleared away first.
+//! The changes of a batch, written in one statement, or in two where something is cleared away first. Bodies of more than
+//! one piece follow, a statement for each piece.
 //!
 //! The fence is repeated in the predicates and the rows are counted: fewer rows than the rules admitted means that
 //! database and rules disagree, and then nothing is committed. Where a row did not exist nobody could hold it: then
@@ -9,7 +10,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::domain::resource::Address;
-use crate::protocol::rows::{AuditRow, ResourceRow};
+use crate::protocol::rows::{AuditRow, IntentRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::rows;
@@ -18,167 +19,19 @@ use super::connect::Live;
 use super::fate::TransactionId;
 use super::fault::{self, Fault};
 use super::load::Places;
-use super::tuples::{RowPlace, Shape, Tuples};
+#[cfg(test)]
+use super::tuples::Shape;
+use super::tuples::{RowPlace, Tuples};
 
+mod intents;
 mod leases;
+mod parts;
 
+use intents::{Announced, INTENTS_CLOSE, INTENTS_INSERT, INTENTS_UPDATE, PIECES_CLOSE, Rest};
 use leases::{CONTROLS_INSERT, LEASES_FORGET, LEASES_INSERT, LEASES_UPDATE};
-
-/// A statement over rows of one shape, which stand in for `{}`.
-struct Part {
-    table: &'static str,
-    shape: Shape,
-    text: &'static str,
-    expects: Expects,
-}
-
-/// How many rows a part must change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expects {
-    /// One for each, or rules and rows contradict each other.
-    Each,
-    /// One for each, or somebody else was first.
-    EachUnlessOvertaken,
-    /// 256 for each, or somebody else was first.
-    EachCopyUnlessOvertaken,
-    /// However many there are.
-    Any,
-}
-
-/// Copies of a namespace: one per bucket.
-const COPIES: u64 = 256;
-
-const NAMESPACES_INSERT: Part = Part {
-    table: "namespaces",
-    shape: Shape::NewNamespace,
-    text: "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, base_incarnation, definition, \
-           version) SELECT b.bucket::smallint, v.namespace, v.epoch, v.base_epoch, v.base_token, v.base_incarnation, \
-           v.definition, v.version FROM unnest({}) AS v CROSS JOIN generate_series(0, 255) AS b (bucket) \
-           ORDER BY b.bucket, v.namespace COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING 1",
-    expects: Expects::EachCopyUnlessOvertaken,
-};
-
-const RESOURCES_INSERT: Part = Part {
-    table: "resources",
-    shape: Shape::NewResource,
-    text: "INSERT INTO resources (bucket, resource, incarnation, born_epoch, born_token, life, issued_epoch, \
-           issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
-           applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, \
-           changed_ms, lease_bucket, queue, reason) SELECT v.* FROM unnest({}) AS v ON CONFLICT DO NOTHING RETURNING 1",
-    expects: Expects::EachUnlessOvertaken,
-};
-
-macro_rules! update_resources {
-    ($seen:literal) => {
-        concat!(
-            "UPDATE resources AS r SET incarnation = v.incarnation, born_epoch = v.born_epoch, \
-             born_token = v.born_token, life = v.life, issued_epoch = v.issued_epoch, issued_token = v.issued_token, \
-             floor_epoch = v.floor_epoch, floor_token = v.floor_token, revoked_epoch = v.revoked_epoch, \
-             revoked_token = v.revoked_token, applied_epoch = v.applied_epoch, applied_token = v.applied_token, \
-             applied_sequence = v.applied_sequence, commit_no = v.commit_no, pruned_epoch = v.pruned_epoch, \
-             pruned_token = v.pruned_token, pruned_sequence = v.pruned_sequence, lease = v.lease, \
-             last_operation = v.last_operation, changed_ms = v.changed_ms, \
-             lease_bucket = v.lease_bucket, queue = v.queue, reason = v.reason FROM unnest({}) AS v WHERE ",
-            $seen,
-            // The fence itself: even for a row that is as the decision saw it, no register goes back.
-            " AND r.bucket = v.bucket AND r.resource = v.resource \
-             AND (r.floor_epoch, r.floor_token) <= (v.floor_epoch, v.floor_token) \
-             AND (r.issued_epoch, r.issued_token) <= (v.issued_epoch, v.issued_token) \
-             AND r.commit_no <= v.commit_no AND r.incarnation <= v.incarnation RETURNING 1"
-        )
-    };
-}
-
-/// Of a row that lies where it was read, and has been held since.
-const RESOURCES_REPLACE: Part = Part {
-    table: "resources",
-    shape: Shape::PlacedResource,
-    text: update_resources!("r.ctid = v.place"),
-    expects: Expects::Each,
-};
-
-/// Of a row that has every register as the decision saw it.
-const RESOURCES_UPDATE: Part = Part {
-    table: "resources",
-    shape: Shape::ChangedResource,
-    text: update_resources!(
-        "r.incarnation = v.seen_incarnation AND r.life = v.seen_life \
-         AND r.issued_epoch = v.seen_issued_epoch AND r.issued_token = v.seen_issued_token \
-         AND r.floor_epoch = v.seen_floor_epoch AND r.floor_token = v.seen_floor_token \
-         AND r.revoked_epoch IS NOT DISTINCT FROM v.seen_revoked_epoch \
-         AND r.revoked_token IS NOT DISTINCT FROM v.seen_revoked_token \
-         AND r.applied_epoch IS NOT DISTINCT FROM v.seen_applied_epoch \
-         AND r.applied_token IS NOT DISTINCT FROM v.seen_applied_token \
-         AND r.applied_sequence IS NOT DISTINCT FROM v.seen_applied_sequence \
-         AND r.commit_no = v.seen_commit_no AND r.lease IS NOT DISTINCT FROM v.seen_lease"
-    ),
-    expects: Expects::Each,
-};
-
-const ERAS_INSERT: Part = Part {
-    table: "incarnations",
-    shape: Shape::NewEra,
-    text: "INSERT INTO incarnations (bucket, resource, born_epoch, born_token, incarnation) \
-           SELECT v.* FROM unnest({}) AS v RETURNING 1",
-    expects: Expects::Each,
-};
-
-const TARGETS_CLEAR: Part = Part {
-    table: "targets",
-    shape: Shape::KeyNamed,
-    text: "DELETE FROM targets AS t USING unnest({}) AS k WHERE t.bucket = k.bucket AND t.resource = k.name \
-           RETURNING 1",
-    expects: Expects::Any,
-};
-
-const TARGETS_REMOVE: Part = Part {
-    table: "targets",
-    shape: Shape::KeyTarget,
-    text: "DELETE FROM targets AS t USING unnest({}) AS k WHERE t.bucket = k.bucket AND t.resource = k.resource \
-           AND t.target = k.target RETURNING 1",
-    expects: Expects::Any,
-};
-
-/// Content is replaced only by that of a later commit.
-const TARGETS_STORE: Part = Part {
-    table: "targets",
-    shape: Shape::NewTarget,
-    text: "INSERT INTO targets AS t (bucket, resource, target, incarnation, commit_no, content_type, size, digest, \
-           body) SELECT v.* FROM unnest({}) AS v \
-           ON CONFLICT (bucket, resource, target) DO UPDATE SET incarnation = excluded.incarnation, \
-           commit_no = excluded.commit_no, content_type = excluded.content_type, size = excluded.size, \
-           digest = excluded.digest, body = excluded.body WHERE t.commit_no < excluded.commit_no RETURNING 1",
-    expects: Expects::Each,
-};
-
-/// The same for content that lies where it was read. Its resource has been held since.
-const TARGETS_REPLACE: Part = Part {
-    table: "targets",
-    shape: Shape::PlacedTarget,
-    text: "UPDATE targets AS t SET incarnation = v.incarnation, commit_no = v.commit_no, \
-           content_type = v.content_type, size = v.size, digest = v.digest, body = v.body FROM unnest({}) AS v \
-           WHERE t.ctid = v.place AND t.bucket = v.bucket AND t.resource = v.resource AND t.target = v.target \
-           AND t.commit_no < v.commit_no RETURNING 1",
-    expects: Expects::Each,
-};
-
-const OPERATIONS_INSERT: Part = Part {
-    table: "operations",
-    shape: Shape::NewOperation,
-    text: "INSERT INTO operations (bucket, resource, incarnation, operation_id, target, method, fingerprint, \
-           position_epoch, position_token, sequence, acquisition, state, attempt, created_ms, decided_ms, done, \
-           commit_no, etag_incarnation, etag_commit, response) SELECT v.* FROM unnest({}) AS v RETURNING 1",
-    expects: Expects::Each,
-};
-
-const AUDIT_INSERT: Part = Part {
-    table: "audit",
-    shape: Shape::NewAudit,
-    text: "INSERT INTO audit (bucket, resource, at_ms, transaction_id, ordinal, verb, position_epoch, \
-           position_token, reason) SELECT v.bucket, v.resource, v.at_ms, \
-           pg_current_xact_id()::text::bigint, v.ordinal, v.verb, v.position_epoch, v.position_token, v.reason \
-           FROM unnest({}) AS v RETURNING 1",
-    expects: Expects::Each,
+use parts::{
+    AUDIT_INSERT, ERAS_INSERT, Expects, NAMESPACES_INSERT, OPERATIONS_INSERT, Part, RESOURCES_INSERT,
+    RESOURCES_REPLACE, RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
 };
 
 /// What one statement does: rows for each of its parts.
@@ -187,11 +40,25 @@ pub(super) struct Work {
     parts: Vec<(&'static Part, Tuples)>,
 }
 
-/// The changes of a batch, ready to be sent: removals first, for in one statement no part sees what another one did.
-pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
+/// The changes of a batch, ready to be sent.
+pub(super) struct Prepared {
+    statements: Vec<Work>,
+    rests: Vec<Rest>,
+}
+
+/// Prepares the changes of a batch. Bodies that lie on disk are read on the way.
+pub(super) async fn prepared(changes: &ChangeSet, places: &Places) -> Result<Prepared, Fault> {
+    let (announced, rests) = intents::announced(changes).await?;
+    Ok(Prepared { statements: prepare(changes, places, announced), rests })
+}
+
+/// Removals first, for in one statement no part sees what another one did.
+pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced<'_>) -> Vec<Work> {
+    let (replaced, closed) = intents::closed(changes);
     let mut first = Work::default();
     first.add(&TARGETS_CLEAR, changes.cleared.iter().enumerate(), cells::cleared);
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
+    first.close(&replaced);
 
     let mut then = Work::default();
     then.add(&NAMESPACES_INSERT, changes.namespaces.values(), rows::write_namespace);
@@ -207,6 +74,9 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places) -> Vec<Work> {
     then.add(&TARGETS_REPLACE, replaced, cells::replaced);
     then.add(&TARGETS_STORE, stored, cells::stored);
     then.add(&OPERATIONS_INSERT, &changes.operations, cells::operation);
+    then.close(&closed);
+    then.add(&INTENTS_UPDATE, changes.changed_intents(), rows::write_intent_change);
+    then.add(&INTENTS_INSERT, announced, |cells, (row, first)| rows::write_intent(cells, row, &first));
     let (granted, ended_or_renewed) = split(changes.leases.values());
     then.add(&LEASES_INSERT, granted, rows::write_lease);
     then.add(&LEASES_UPDATE, ended_or_renewed, rows::write_lease_change);
@@ -264,6 +134,13 @@ impl Work {
         }
     }
 
+    /// Announcements that go, with the pieces of their bodies.
+    fn close(&mut self, rows: &[&IntentRow]) {
+        self.add(&INTENTS_CLOSE, rows.iter().copied(), rows::write_closed_intent);
+        let several = rows.iter().copied().filter(|row| intents::has_pieces(row));
+        self.add(&PIECES_CLOSE, several, rows::write_closed_intent);
+    }
+
     /// Whether it uses a name for the first time, which somebody else may do at the same moment.
     fn begins_something(&self) -> bool {
         self.parts.iter().any(|(part, _)| match part.expects {
@@ -319,24 +196,14 @@ impl Work {
     }
 }
 
-impl Part {
-    fn judge(&self, rows: u64, found: u64) -> Result<(), Fault> {
-        let table = self.table;
-        let (wanted, short) = match self.expects {
-            Expects::Any => return Ok(()),
-            Expects::Each => (rows, Fault::Disagreed { table, wanted: rows, found }),
-            Expects::EachUnlessOvertaken => (rows, Fault::Overtaken { table }),
-            Expects::EachCopyUnlessOvertaken => (rows.saturating_mul(COPIES), Fault::Overtaken { table }),
-        };
-        if found == wanted { Ok(()) } else { Err(short) }
-    }
-}
-
 /// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
-pub(super) async fn write(live: &mut Live, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
+pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<TransactionId>, Fault> {
     let mut id = None;
-    for one in work {
+    for one in &prepared.statements {
         id = Some(one.run(live).await?);
+    }
+    for rest in &prepared.rests {
+        rest.write(live).await?;
     }
     Ok(id)
 }
@@ -364,7 +231,9 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
         OPERATIONS_INSERT,
         LEASES_INSERT,
         LEASES_UPDATE,
+        LEASES_FORGET,
+        CONTROLS_INSERT,
         AUDIT_INSERT,
     ];
-    parts.iter().map(|part| (part.shape, part.text)).collect()
+    parts.iter().chain(&intents::PARTS).map(|part| (part.shape, part.text)).collect()
 }

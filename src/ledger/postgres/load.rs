@@ -144,6 +144,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
             }
             6 => snapshot
                 .insert_control(rows::control(at(&keys.controls, row.try_get(1)?)?.clone(), &mut fields)?),
+            7 => snapshot.insert_intent(rows::intent(keys.forwarded(row)?.clone(), &mut fields)?),
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }

@@ -8,26 +8,28 @@ use sqlx::postgres::PgRow;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
-use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{LeaseRef, NamespaceRow, OperationRecord, ResourceRow};
+use crate::domain::upstream::Payload;
+use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::snapshot::OperationKey;
 
 use super::super::cells::ReadCells;
 use super::super::read::{
     DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
-use super::super::rows::{
-    self, namespace_columns, operation_columns, resource_columns, target_columns, target_text,
-};
+use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
 use super::durability;
 use super::fault::Fault;
 use super::fields::{Fields, bytes_of};
 use pool::{Pool, Work};
 
+mod intents;
 mod leases;
 mod listing;
+mod operations;
 mod pool;
 
 /// Reads through connections of its own.
@@ -65,42 +67,6 @@ macro_rules! document {
 }
 const DOCUMENT: &str = document!("t.body");
 const DOCUMENT_HEAD: &str = document!("NULL::bytea");
-
-const OPERATION: &str = concat!(
-    "SELECT ROW(",
-    operation_columns!(),
-    ") FROM operations AS o \
-     WHERE o.bucket = $1 AND o.resource = $2 AND o.incarnation = $4 AND o.operation_id = $3"
-);
-
-/// A resource has few incarnations beside its operations: each is looked up, the newest first.
-const NEWEST_OPERATION: &str = concat!(
-    "SELECT ROW(",
-    operation_columns!(),
-    ") FROM (SELECT incarnation FROM resources WHERE bucket = $1 AND resource = $2 \
-             UNION ALL SELECT incarnation FROM incarnations WHERE bucket = $1 AND resource = $2) AS i \
-      CROSS JOIN LATERAL (SELECT * FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 \
-      AND o.incarnation = i.incarnation AND o.operation_id = $3 LIMIT 1) AS o \
-      ORDER BY o.incarnation DESC LIMIT 1"
-);
-
-macro_rules! operations {
-    ($state:literal) => {
-        concat!(
-            "SELECT ROW(",
-            operation_columns!(),
-            ") FROM operations AS o WHERE o.bucket = $1 AND o.resource = $2 \
-             AND hashtextextended(o.resource, 0) = hashtextextended($2 COLLATE \"C\", 0) \
-             AND o.created_ms <= $3 AND (o.created_ms, o.incarnation, o.operation_id) < ($3, $4, $5) ",
-            $state,
-            " ORDER BY o.created_ms DESC, o.incarnation DESC, o.operation_id DESC LIMIT $6"
-        )
-    };
-}
-const OPERATIONS: &str = operations!("AND $7::text IS NULL");
-const OPERATIONS_APPLIED: &str = operations!("AND o.state = 'applied' AND $7::text IS NOT NULL");
-/// Through the index of those few.
-const OPERATIONS_NOT_APPLIED: &str = operations!("AND o.state <> 'applied' AND o.state = $7");
 
 const NAMESPACES: &str = concat!(
     "SELECT ROW(n.namespace, ",
@@ -147,47 +113,6 @@ async fn document(live: &mut Live, address: &Address, with_body: bool) -> Result
         target,
         body: bytes_of(&row, 3)?.map(Bytes::copy_from_slice),
     })
-}
-
-async fn operation(
-    live: &mut Live,
-    resource: &ResourceName,
-    operation_id: &OperationId,
-    incarnation: Option<Incarnation>,
-) -> Result<Option<OperationRecord>, Fault> {
-    let text = if incarnation.is_some() { OPERATION } else { NEWEST_OPERATION };
-    let mut query =
-        sqlx::query(text).bind(bucket_of(resource)).bind(resource.as_str()).bind(operation_id.as_str());
-    if let Some(incarnation) = incarnation {
-        query = query.bind(signed(incarnation.get())?);
-    }
-    let row = query.persistent(!live.is_pooled).fetch_optional(&mut live.connection).await?;
-    row.map(|row| rows::operation(resource.clone(), &mut Fields::required(&row, 0)?)).transpose()
-}
-
-async fn operations(live: &mut Live, filter: &OperationFilter) -> Result<Vec<OperationRecord>, Fault> {
-    let text = match filter.state {
-        None => OPERATIONS,
-        Some(OperationState::Applied) => OPERATIONS_APPLIED,
-        Some(_) => OPERATIONS_NOT_APPLIED,
-    };
-    let (before_ms, incarnation, operation_id) = match &filter.after {
-        Some(place) => (place.created_at.ms(), signed(place.incarnation.get())?, place.operation_id.as_str()),
-        None => (i64::MAX, i64::MAX, ""),
-    };
-    let rows = sqlx::query(text)
-        .bind(bucket_of(&filter.resource))
-        .bind(filter.resource.as_str())
-        .bind(before_ms)
-        .bind(incarnation)
-        .bind(operation_id)
-        .bind(i64::from(filter.limit))
-        .bind(filter.state.map(OperationState::word))
-        .persistent(!live.is_pooled)
-        .fetch_all(&mut live.connection)
-        .await?;
-    let read = |row| rows::operation(filter.resource.clone(), &mut Fields::required(row, 0)?);
-    rows.iter().map(read).collect()
 }
 
 async fn namespaces(live: &mut Live) -> Result<Vec<NamespaceRow>, Fault> {
@@ -263,34 +188,37 @@ impl Reader for PostgresReader {
     ) -> Reading<'_, Option<OperationRecord>> {
         Box::pin(self.read(move |live| {
             let (resource, operation_id) = (resource.clone(), operation_id.clone());
-            Box::pin(async move { operation(live, &resource, &operation_id, incarnation).await })
+            Box::pin(async move { operations::one(live, &resource, &operation_id, incarnation).await })
         }))
     }
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
         Box::pin(self.read(move |live| {
             let filter = filter.clone();
-            Box::pin(async move { operations(live, &filter).await })
+            Box::pin(async move { operations::page(live, &filter).await })
         }))
     }
 
-    fn intents(&self, _resource: ResourceName) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { intents::of_resource(live, &resource).await })
+        }))
     }
 
-    fn due(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        Box::pin(self.read(move |live| Box::pin(intents::due(live, now, limit))))
     }
 
-    fn payload(
-        &self,
-        _key: crate::protocol::snapshot::OperationKey,
-    ) -> Reading<'_, Option<crate::domain::upstream::Payload>> {
-        Box::pin(async { Ok(None) })
+    fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {
+        Box::pin(self.read(move |live| {
+            let key = key.clone();
+            Box::pin(async move { intents::payload(live, &key).await })
+        }))
     }
 
-    fn pending(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::LeaseRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        Box::pin(self.read(move |live| Box::pin(leases::pending(live, now, limit))))
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
@@ -336,15 +264,8 @@ use clock;
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    let texts = [
-        DOCUMENT,
-        DOCUMENT_HEAD,
-        OPERATION,
-        NEWEST_OPERATION,
-        OPERATIONS,
-        OPERATIONS_APPLIED,
-        OPERATIONS_NOT_APPLIED,
-        NAMESPACES,
-    ];
-    texts.into_iter().chain(leases::texts()).chain(listing::texts()).collect()
+    let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
+    let further =
+        [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
+    texts.into_iter().chain(further).collect()
 }

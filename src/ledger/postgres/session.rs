@@ -14,7 +14,7 @@ use crate::domain::resource::Bucket;
 use crate::protocol::Wanted;
 
 use super::super::engine::{CommitOutcome, Loaded};
-use super::apply::{self, Work};
+use super::apply::{self, Prepared};
 use super::connect::{self, Live, Shared};
 use super::fate::{self, TransactionId};
 use super::fault::{self, Fault};
@@ -24,7 +24,7 @@ use super::load::{self, Place, Places};
 pub(super) enum Request {
     /// After a transaction that was not answered, its fate comes first.
     Load(Box<Wanted>, Option<TransactionId>, oneshot::Sender<Result<(Loaded, Places), Fault>>),
-    Apply(Vec<Work>, oneshot::Sender<Result<Option<TransactionId>, Fault>>),
+    Apply(Prepared, oneshot::Sender<Result<Option<TransactionId>, Fault>>),
     Commit(oneshot::Sender<CommitOutcome>),
     Rollback(oneshot::Sender<RolledBack>),
     /// Nobody waits any more. The permit is one of those who were set aside.
@@ -73,7 +73,7 @@ impl Session {
                 Request::Load(wanted, doubted, reply) => {
                     drop(reply.send(self.load(&wanted, doubted).await));
                 }
-                Request::Apply(work, reply) => drop(reply.send(self.apply(&work).await)),
+                Request::Apply(prepared, reply) => drop(reply.send(self.apply(&prepared).await)),
                 Request::Commit(reply) => drop(reply.send(self.commit().await)),
                 Request::Rollback(reply) => {
                     self.rollback().await;
@@ -130,11 +130,11 @@ impl Session {
         self.look_after(loaded).await
     }
 
-    async fn apply(&mut self, work: &[Work]) -> Result<Option<TransactionId>, Fault> {
+    async fn apply(&mut self, prepared: &Prepared) -> Result<Option<TransactionId>, Fault> {
         let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
             return Err(Fault::Unusable("there is no transaction to write in".to_owned()));
         };
-        let written = apply::write(live, work).await;
+        let written = apply::write(live, prepared).await;
         self.look_after(written).await
     }
 

@@ -14,7 +14,8 @@ use super::{Address, OpenError, apply, reader};
 
 const SCHEMA: &str = concat!(
     include_str!("../../../migrations/postgres/0001_ledger.sql"),
-    include_str!("../../../migrations/postgres/0002_leases.sql")
+    include_str!("../../../migrations/postgres/0002_leases.sql"),
+    include_str!("../../../migrations/postgres/0003_upstreams.sql")
 );
 
 /// Fields of a type of the schema.
@@ -85,8 +86,8 @@ fn heard_of(name: &str) -> ChangeSet {
 /// One statement for a whole batch, and none for what does not change.
 #[test]
 fn a_batch_is_one_statement() {
-    assert!(apply::prepare(&ChangeSet::default(), &Places::default()).is_empty());
-    let work = apply::prepare(&heard_of("jobs/a"), &Places::default());
+    assert!(apply::prepare(&ChangeSet::default(), &Places::default(), Vec::new()).is_empty());
+    let work = apply::prepare(&heard_of("jobs/a"), &Places::default(), Vec::new());
     let [one] = work.as_slice() else { panic!("{} statements", work.len()) };
     let text = one.statement();
     assert!(text.starts_with("WITH p1 AS (INSERT INTO namespaces"), "{text}");
@@ -102,7 +103,7 @@ fn a_batch_is_one_statement() {
 fn removals_are_a_statement_of_their_own() {
     let mut changes = heard_of("jobs/a");
     changes.cleared.push(ResourceName::parse("jobs/a").unwrap());
-    let work = apply::prepare(&changes, &Places::default());
+    let work = apply::prepare(&changes, &Places::default(), Vec::new());
     let texts: Vec<String> = work.iter().map(apply::Work::statement).collect();
     assert_eq!(texts.len(), 2);
     assert!(texts[0].starts_with("WITH p1 AS (DELETE FROM targets"), "{}", texts[0]);
@@ -118,8 +119,10 @@ fn every_read_begins_with_a_key() {
             "bucket = 0",
             "bucket = k.bucket AND ",
             "r.resource >= $1 AND r.resource < $2",
-            // Through the index of leases that are held.
+            // Through the index of leases that are held, that of those that wait, and that of what is due.
             "l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2",
+            "l.state = 'pending_barrier' AND l.expires_ms > $1 ",
+            "a.due_ms <= $1 ORDER BY a.due_ms, ",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
         let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");

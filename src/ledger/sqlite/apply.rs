@@ -17,6 +17,7 @@ use super::rows;
 use super::values::{Values, first, run, run_once};
 
 mod group;
+mod intents;
 mod operations;
 
 /// One step forward, the effective time with it, and the ids of new operations. The time never goes back. RETURNING
@@ -82,6 +83,7 @@ pub(super) fn write(
     for (resource, group) in group::groups(changes, step.operations.saturating_sub(added))? {
         group.write(connection, resource, places.get(resource))?;
     }
+    intents::write(connection, changes)?;
     for row in &changes.eras {
         run_once(connection, "incarnations", ERA_INSERT, |values| {
             values.name(&row.resource);
@@ -106,11 +108,18 @@ pub(super) fn write(
 
 /// How many pages a batch changes, more or less.
 pub(super) fn pages(changes: &ChangeSet) -> i64 {
-    let rows =
-        changes.resources.len().saturating_add(changes.targets.len()).saturating_add(changes.leases.len());
+    let rows = changes
+        .resources
+        .len()
+        .saturating_add(changes.targets.len())
+        .saturating_add(changes.leases.len())
+        .saturating_add(changes.intents.len());
     let bytes = changes.targets.values().fold(0_usize, |sum, change| match change {
         TargetChange::Stored { body, row: _ } => sum.saturating_add(body.len()),
         TargetChange::Removed => sum,
+    });
+    let bytes = changes.announced_intents().fold(bytes, |sum, (row, _)| {
+        sum.saturating_add(usize::try_from(row.request.length).unwrap_or(usize::MAX))
     });
     i64::try_from(rows.saturating_add(bytes / PAGE_BYTES)).unwrap_or(i64::MAX)
 }
@@ -168,5 +177,5 @@ pub(super) fn texts() -> Vec<&'static str> {
         CONTROL_INSERT,
         AUDIT_INSERT,
     ];
-    [own, group::texts(), operations::texts()].concat()
+    [own, group::texts(), intents::texts(), operations::texts()].concat()
 }

@@ -29,11 +29,6 @@ impl<'r> Columns<'r> {
         Ok(self.row.get_ref(self.at)? == ValueRef::Null)
     }
 
-    /// Zero or one.
-    pub(super) fn flag(&mut self) -> Result<bool, Fault> {
-        Ok(self.integer()? != 0)
-    }
-
     pub(super) fn blob(&mut self) -> Result<&'r [u8], Fault> {
         self.value()?.as_blob().map_err(|error| self.unreadable(&error.to_string()))
     }

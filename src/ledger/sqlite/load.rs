@@ -8,22 +8,26 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use crate::domain::counter::Incarnation;
-use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, ResourceName};
-use crate::protocol::incarnation::addressed;
-use crate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow, TargetRow};
+use crate::protocol::incarnation::{addressed, begun};
+use crate::protocol::rows::{EraRow, LeaseRow, ResourceRow, TargetRow};
 use crate::protocol::snapshot::ControlKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::fault::Fault;
-use super::recent::{Key, hash_of};
 use super::rows::{
-    self, Place, control_columns, document_columns, lease_columns, namespace_columns, operation_columns,
-    place_columns, resource_columns, target_columns,
+    self, Place, control_columns, document_columns, lease_columns, namespace_columns, place_columns,
+    resource_columns, target_columns,
 };
-use super::values::{Values, each, first};
+use super::values::first;
+
+mod intents;
+mod operations;
+
+pub(super) use intents::of_resource as intents;
+pub(super) use operations::{operation, operation_before};
 
 const CONTROL: &str = concat!(
     "SELECT ",
@@ -58,17 +62,6 @@ const RESOURCE: &str = concat!(
 const ERA: &str = "SELECT i.incarnation, i.born_epoch, i.born_token FROM incarnations AS i \
                    WHERE i.bucket = ?1 AND i.resource = ?2 AND (i.born_epoch, i.born_token) <= (?3, ?4) \
                    ORDER BY i.born_epoch DESC, i.born_token DESC LIMIT 1";
-
-/// The rows that may hold an operation whose key has moved to the index, newest first.
-const KEYS: &str = "SELECT operation FROM operation_keys WHERE bucket = ?1 AND resource_id = ?2 AND hash = ?3 \
-                    ORDER BY operation DESC";
-
-/// An operation, if it is of this resource and has this id.
-const OPERATION: &str = concat!(
-    "SELECT ",
-    operation_columns!(),
-    " FROM operations AS o WHERE o.id = ?1 AND o.bucket = ?2 AND o.resource_id = ?3 AND o.operation_id = ?4"
-);
 
 const TARGET: &str = concat!(
     "SELECT ",
@@ -151,9 +144,21 @@ impl Loading<'_> {
         {
             self.snapshot.insert_target(resource.clone(), document);
         }
+        if self.is_forwarded(resource) {
+            let undecided = intents(self.connection, resource)?;
+            for intent in undecided {
+                self.snapshot.insert_intent(intent);
+            }
+        }
         self.snapshot.insert_resource(row);
         self.places.insert(resource.clone(), place);
         Ok(())
+    }
+
+    /// Whether a resource lies behind HTTP: only then it may have undecided operations.
+    fn is_forwarded(&self, resource: &ResourceName) -> bool {
+        let namespace = self.snapshot.namespace(&resource.namespace());
+        namespace.is_some_and(|row| row.definition.store.class().is_some())
     }
 
     fn era(&mut self, one: &OperationWanted) -> Result<(), Fault> {
@@ -187,9 +192,15 @@ impl Loading<'_> {
             return Ok(());
         };
         let era_at = |position| self.snapshot.era_at(&one.resource, position);
-        let Some(incarnation) = addressed(row, one.position, one.incarnation, era_at) else { return Ok(()) };
-        let found = operation(self.connection, &one.resource, place, &one.operation_id, Some(incarnation))?;
-        if let Some((_, record)) = found {
+        let named = addressed(row, one.position, one.incarnation, era_at);
+        let begun = begun(row, one.incarnation).filter(|_| self.is_forwarded(&one.resource));
+        let mut records = Vec::new();
+        for incarnation in named.into_iter().chain(begun) {
+            let id = &one.operation_id;
+            let found = operation(self.connection, &one.resource, place, id, Some(incarnation))?;
+            records.extend(found.map(|(_, record)| record));
+        }
+        for record in records {
             self.snapshot.insert_operation(record);
         }
         Ok(())
@@ -270,63 +281,8 @@ pub(super) fn found_resource(
     )
 }
 
-/// The operation of this id and its row: of one incarnation, or of the newest one that has it.
-pub(super) fn operation(
-    connection: &Connection,
-    resource: &ResourceName,
-    place: &Place,
-    id: &OperationId,
-    incarnation: Option<Incarnation>,
-) -> Result<Option<(i64, OperationRecord)>, Fault> {
-    if place.newest.is_none() {
-        return Ok(None);
-    }
-    let last = Key { hash: hash_of(id), operation: i64::MAX };
-    operation_before(connection, resource, place, last, id, incarnation)
-}
-
-/// The same, of the rows before that of a key, which has the hash of the id.
-pub(super) fn operation_before(
-    connection: &Connection,
-    resource: &ResourceName,
-    place: &Place,
-    Key { hash, operation }: Key,
-    id: &OperationId,
-    incarnation: Option<Incarnation>,
-) -> Result<Option<(i64, OperationRecord)>, Fault> {
-    let mut rows: Vec<i64> = place.recent.having(hash).filter(|row| *row < operation).collect();
-    if place.indexed {
-        let fill = |values: &mut Values<'_, '_>| {
-            values.bucket(resource.bucket());
-            values.integer(place.id);
-            values.integer(hash);
-        };
-        each(connection, KEYS, fill, |columns| {
-            rows.push(columns.integer()?);
-            Ok(())
-        })?;
-    }
-    // Incarnations only grow, so the newest row that fits is that of the newest incarnation.
-    for row in rows {
-        let found = first(
-            connection,
-            OPERATION,
-            |values| {
-                values.integer(row);
-                values.bucket(resource.bucket());
-                values.integer(place.id);
-                values.text(id.as_str());
-            },
-            |columns| rows::operation(resource.clone(), columns),
-        )?;
-        if let Some(record) = found.filter(|one| incarnation.is_none_or(|named| one.incarnation == named)) {
-            return Ok(Some((row, record)));
-        }
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, KEYS, OPERATION, TARGET, CONTROL]
+    let own = vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, TARGET, CONTROL];
+    [own, intents::texts(), operations::texts()].concat()
 }

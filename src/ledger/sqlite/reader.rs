@@ -11,7 +11,9 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::domain::upstream::Payload;
+use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::snapshot::OperationKey;
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
@@ -22,11 +24,13 @@ use super::columns::Columns;
 use super::fault::Fault;
 use super::readers::Readers;
 use super::rows::{
-    self, NAMESPACE_WIDTH, RESOURCE_WIDTH, document_columns, lease_columns, namespace_columns,
-    resource_columns, target_columns,
+    self, NAMESPACE_WIDTH, RESOURCE_WIDTH, document_columns, namespace_columns, resource_columns,
+    target_columns,
 };
-use super::values::{Values, each, first};
+use super::values::{each, first};
 
+mod intents;
+mod leases;
 mod listing;
 mod operations;
 
@@ -73,34 +77,11 @@ const TARGET_HEAD: &str = document!(
     "LEFT JOIN targets AS t ON t.bucket = r.bucket AND t.resource_id = r.id AND t.target = ?4"
 );
 
-const LEASE: &str = concat!(
-    "SELECT ",
-    lease_columns!(),
-    ", ",
-    resource_columns!(),
-    ", ",
-    namespace_columns!(),
-    " FROM leases AS l \
-      LEFT JOIN resources AS r ON r.bucket = l.bucket AND r.resource = l.resource \
-      LEFT JOIN namespaces AS n ON n.bucket = l.bucket \
-      AND n.namespace = substr(l.resource, 1, instr(l.resource, '/') - 1) \
-      WHERE l.bucket = ?1 AND l.acquisition = ?2"
-);
-
 const NAMESPACES: &str = concat!(
     "SELECT n.namespace, ",
     namespace_columns!(),
     " FROM namespaces AS n WHERE n.bucket = 0 ORDER BY n.namespace"
 );
-
-/// Through the index of those that are held.
-const EXPIRED: &str = "SELECT bucket, acquisition FROM leases WHERE state = 'held' AND expires_ms <= ?1 \
-                       ORDER BY expires_ms LIMIT ?2";
-
-/// Walks through one bucket. The newest lease of a resource is never forgotten.
-const ENDED: &str = "SELECT l.acquisition FROM leases AS l WHERE l.bucket = ?1 AND l.ended_ms < ?2 \
-                     AND NOT EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = l.bucket \
-                     AND r.resource = l.resource AND r.lease = l.acquisition) LIMIT ?3";
 
 const LEDGER_SEQ: &str = "SELECT ledger_seq FROM ledger WHERE one = 1";
 
@@ -134,36 +115,11 @@ impl Reader for SqliteReader {
     }
 
     fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        self.ask(move |connection| {
-            let mut found = Vec::new();
-            let fill = |values: &mut Values<'_, '_>| {
-                values.time(now);
-                values.whole(u64::from(limit));
-            };
-            each(connection, EXPIRED, fill, |columns| {
-                let bucket = Bucket(columns.whole()?);
-                found.push(LeaseRef { bucket, acquisition: AcquisitionHash::from_bytes(columns.bytes()?) });
-                Ok(())
-            })?;
-            Ok(found)
-        })
+        self.ask(move |connection| leases::expired(connection, now, limit))
     }
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
-        self.ask(move |connection| {
-            let mut found = Vec::new();
-            let fill = |values: &mut Values<'_, '_>| {
-                values.bucket(bucket);
-                values.time(before);
-                values.whole(u64::from(limit));
-            };
-            each(connection, ENDED, fill, |columns| {
-                let acquisition = AcquisitionHash::from_bytes(columns.bytes()?);
-                found.push(LeaseRef { bucket, acquisition });
-                Ok(())
-            })?;
-            Ok(found)
-        })
+        self.ask(move |connection| leases::ended(connection, bucket, before, limit))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {
@@ -188,40 +144,25 @@ impl Reader for SqliteReader {
         self.ask(move |connection| operations::page(connection, &filter))
     }
 
-    fn intents(&self, _resource: ResourceName) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
+        self.ask(move |connection| intents::of_resource(connection, &resource))
     }
 
-    fn due(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::IntentRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.ask(move |connection| intents::due(connection, now, limit))
     }
 
-    fn payload(
-        &self,
-        _key: crate::protocol::snapshot::OperationKey,
-    ) -> Reading<'_, Option<crate::domain::upstream::Payload>> {
-        Box::pin(async { Ok(None) })
+    fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {
+        self.ask(move |connection| intents::payload(connection, &key))
     }
 
-    fn pending(&self, _now: Timestamp, _limit: u32) -> Reading<'_, Vec<crate::protocol::rows::LeaseRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        self.ask(move |connection| leases::pending(connection, now, limit))
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {
         let time = self.time.clone();
-        self.ask(move |connection| {
-            let found = first(
-                connection,
-                LEASE,
-                |values| {
-                    values.bucket(bucket);
-                    values.blob(acquisition.as_bytes());
-                },
-                lease,
-            )?;
-            let now = time.now();
-            Ok(found.map(|(lease, resource, namespace)| LeaseRead { lease, resource, namespace, now }))
-        })
+        self.ask(move |connection| leases::lease(connection, bucket, &acquisition, &time))
     }
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
@@ -292,15 +233,6 @@ fn document(connection: &Connection, address: Address, with_body: bool) -> Resul
     Ok(found.unwrap_or_default())
 }
 
-fn lease(columns: &mut Columns<'_>) -> Result<(LeaseRow, ResourceRow, NamespaceRow), Fault> {
-    let lease = rows::lease(columns)?;
-    let resource = joined_resource(lease.resource.clone(), columns)?
-        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
-    let namespace = joined_namespace(lease.resource.namespace(), columns)?
-        .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
-    Ok((lease, resource, namespace))
-}
-
 /// A namespace behind an outer join.
 fn joined_namespace(name: Namespace, columns: &mut Columns<'_>) -> Result<Option<NamespaceRow>, Fault> {
     if columns.is_null()? {
@@ -321,6 +253,6 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, LEASE, NAMESPACES, LEDGER_SEQ];
-    [own, listing::texts(), operations::texts()].concat()
+    let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
+    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts()].concat()
 }

@@ -8,7 +8,7 @@ use crate::domain::position::Position;
 use crate::domain::seal::SealVerdict;
 
 use super::super::command::Claim;
-use super::super::incarnation::addressed;
+use super::super::incarnation::{addressed, begun};
 use super::super::lease::{newest_lease, write_down};
 use super::super::outcome::{Refusal, Verdict};
 use super::super::rows::{Life, Mark, ResourceRow};
@@ -71,8 +71,10 @@ fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
     if let Some(verdict) = undecided(case, incarnation) {
         return Ok(Some(verdict));
     }
-    let key = (resource.clone(), incarnation, member.operation_id.clone());
-    let Some(record) = case.snapshot.operation(&key) else { return Ok(None) };
+    let of = |incarnation| (resource.clone(), incarnation, member.operation_id.clone());
+    let own = case.snapshot.operation(&of(incarnation));
+    let begun = || begun(case.row, member.incarnation).and_then(|next| case.snapshot.operation(&of(next)));
+    let Some(record) = own.or_else(begun) else { return Ok(None) };
     if record.fingerprint != member.fingerprint {
         return Ok(Some(Verdict::Refuse(Refusal::OperationMismatch)));
     }
@@ -90,9 +92,7 @@ fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
 /// incarnation that it will begin.
 fn undecided(case: &Case<'_>, addressed: Incarnation) -> Option<Verdict> {
     let member = case.member;
-    let begins = (case.row.life == Life::Deleted && member.incarnation.is_none())
-        .then(|| case.row.incarnation.next())
-        .flatten();
+    let begins = begun(case.row, member.incarnation);
     let intent = case.snapshot.intents_of(&member.address.resource).find(|intent| {
         let own = intent.record.incarnation;
         intent.record.operation_id == member.operation_id && (own == addressed || Some(own) == begins)

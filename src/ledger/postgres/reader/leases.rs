@@ -1,11 +1,11 @@
-//! Leases: one of them, those that are over, and the time that tells.
+//! Leases: one of them, those that are over, those that wait, and the time that tells.
 
 use sqlx::postgres::PgRow;
 
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::LeaseRef;
+use crate::protocol::rows::{LeaseRef, LeaseRow};
 
 use super::super::super::cells::ReadCells;
 use super::super::super::read::LeaseRead;
@@ -31,9 +31,21 @@ const LEASE: &str = concat!(
       WHERE l.bucket = $1 AND l.acquisition = $2"
 );
 
-/// Through the index of those that are held, which the time of a database that stands still cannot stretch.
-const EXPIRED: &str = "SELECT ROW(l.bucket::bigint, l.acquisition) FROM leases AS l WHERE l.state = 'held' \
-                       AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2";
+/// Through the indexes of those that are held and of those that wait for a barrier, which the time of a database that
+/// stands still cannot stretch.
+const EXPIRED: &str = "SELECT ROW(l.bucket::bigint, l.acquisition) FROM (\
+     (SELECT * FROM leases AS l WHERE l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2) \
+     UNION ALL \
+     (SELECT * FROM leases AS l WHERE l.state = 'pending_barrier' AND l.expires_ms <= $1 \
+      ORDER BY l.expires_ms LIMIT $2)) AS l ORDER BY l.expires_ms LIMIT $2";
+
+/// Through the index of those few.
+const PENDING: &str = concat!(
+    "SELECT ROW(",
+    lease_columns!(),
+    ") FROM leases AS l WHERE l.state = 'pending_barrier' AND l.expires_ms > $1 \
+     ORDER BY l.granted_ms, l.acquisition LIMIT $2"
+);
 
 /// Walks through one bucket. The newest lease of a resource is never forgotten.
 const ENDED: &str = "SELECT ROW(l.acquisition) FROM leases AS l WHERE l.bucket = $1 AND l.ended_ms < $2 \
@@ -104,7 +116,18 @@ pub(super) async fn expired(live: &mut Live, now: Timestamp, limit: u32) -> Resu
     rows.iter().map(read).collect()
 }
 
+/// Those that wait for a barrier and have not expired, the oldest first.
+pub(super) async fn pending(live: &mut Live, now: Timestamp, limit: u32) -> Result<Vec<LeaseRow>, Fault> {
+    let rows = sqlx::query(PENDING)
+        .bind(now.ms())
+        .bind(i64::from(limit))
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    rows.iter().map(|row| rows::lease(&mut Fields::required(row, 0)?)).collect()
+}
+
 #[cfg(test)]
-pub(super) fn texts() -> [&'static str; 3] {
-    [LEASE, EXPIRED, ENDED]
+pub(super) fn texts() -> Vec<&'static str> {
+    vec![LEASE, EXPIRED, PENDING, ENDED]
 }

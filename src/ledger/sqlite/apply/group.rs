@@ -22,14 +22,14 @@ use super::operations::{self, Numbered};
 const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
      issued_token, floor_epoch, floor_token, revoked_epoch, revoked_token, applied_epoch, applied_token, \
      applied_sequence, commit_no, pruned_epoch, pruned_token, pruned_sequence, lease, last_operation, changed_ms, \
-     lease_bucket, queue, reason, newest_operation, indexed, recent, bucket, resource, \
-     doc_incarnation, doc_commit, doc_type, doc_size, doc_digest, doc_body) \
+     lease_bucket, queue, reason, quarantined, cell, barrier_epoch, barrier_token, newest_operation, indexed, recent, \
+     bucket, resource, doc_incarnation, doc_commit, doc_type, doc_size, doc_digest, doc_body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22, ?23, \
-     ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)";
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, \
+     ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38)";
 
-/// Values 1 to 23 are the new row, 30 to 42 what the decision saw. The last lines are the fence itself: even for a row
-/// that is as the decision saw it, no register goes back.
+/// Values 1 to 27 are the new row, 34 to 46 what the decision saw. The last lines are the fence itself: even for a row
+/// that is as the decision saw it, no register goes back. A barrier that is not there is the lowest.
 macro_rules! resource_update {
     ($columns:literal, $condition:literal) => {
         concat!(
@@ -37,14 +37,16 @@ macro_rules! resource_update {
              issued_token = ?6, floor_epoch = ?7, floor_token = ?8, revoked_epoch = ?9, revoked_token = ?10, \
              applied_epoch = ?11, applied_token = ?12, applied_sequence = ?13, commit_no = ?14, pruned_epoch = ?15, \
              pruned_token = ?16, pruned_sequence = ?17, lease = ?18, last_operation = ?19, changed_ms = ?20, \
-             lease_bucket = ?21, queue = ?22, reason = ?23, newest_operation = ?24, indexed = ?25, recent = ?26",
+             lease_bucket = ?21, queue = ?22, reason = ?23, quarantined = ?24, cell = ?25, barrier_epoch = ?26, \
+             barrier_token = ?27, newest_operation = ?28, indexed = ?29, recent = ?30",
             $columns,
-            " WHERE id = ?27 AND bucket = ?28 AND resource = ?29 AND incarnation = ?30 AND life = ?31 \
-             AND issued_epoch = ?32 AND issued_token = ?33 AND floor_epoch = ?34 AND floor_token = ?35 \
-             AND revoked_epoch IS ?36 AND revoked_token IS ?37 AND applied_epoch IS ?38 AND applied_token IS ?39 \
-             AND applied_sequence IS ?40 AND commit_no = ?41 AND lease IS ?42 \
+            " WHERE id = ?31 AND bucket = ?32 AND resource = ?33 AND incarnation = ?34 AND life = ?35 \
+             AND issued_epoch = ?36 AND issued_token = ?37 AND floor_epoch = ?38 AND floor_token = ?39 \
+             AND revoked_epoch IS ?40 AND revoked_token IS ?41 AND applied_epoch IS ?42 AND applied_token IS ?43 \
+             AND applied_sequence IS ?44 AND commit_no = ?45 AND lease IS ?46 \
              AND (floor_epoch, floor_token) <= (?7, ?8) AND (issued_epoch, issued_token) <= (?5, ?6) \
-             AND commit_no <= ?14 AND incarnation <= ?1",
+             AND commit_no <= ?14 AND incarnation <= ?1 \
+             AND (barrier_epoch IS NULL OR (barrier_epoch, barrier_token) <= (?26, ?27))",
             $condition
         )
     };
@@ -55,9 +57,13 @@ const RESOURCE_UPDATE: &str = resource_update!("", "");
 
 /// Content is replaced only by that of a later commit; without content, only the columns are emptied.
 const RESOURCE_AND_DOCUMENT_UPDATE: &str = resource_update!(
-    ", doc_incarnation = ?43, doc_commit = ?44, doc_type = ?45, doc_size = ?46, doc_digest = ?47, doc_body = ?48",
-    " AND (?44 IS NULL OR doc_commit IS NULL OR doc_commit < ?44)"
+    ", doc_incarnation = ?47, doc_commit = ?48, doc_type = ?49, doc_size = ?50, doc_digest = ?51, doc_body = ?52",
+    " AND (?48 IS NULL OR doc_commit IS NULL OR doc_commit < ?48)"
 );
+
+/// The way to the operations alone: one that had no effect changes no register.
+const OPERATIONS_UPDATE: &str = "UPDATE resources SET newest_operation = ?1, indexed = ?2, recent = ?3 \
+     WHERE id = ?4 AND bucket = ?5 AND resource = ?6 AND newest_operation IS ?7";
 
 const BODY_STORE: &str = "INSERT INTO bodies (bucket, resource_id, body) VALUES (?1, ?2, ?3) \
                           ON CONFLICT (bucket, resource_id) DO UPDATE SET body = excluded.body";
@@ -77,15 +83,16 @@ const TARGET_STORE: &str = "INSERT INTO targets (bucket, resource_id, target, in
 
 /// What becomes of one resource.
 pub(super) struct Group<'a> {
-    row: &'a RowChange<ResourceRow>,
+    /// None where no register changes.
+    row: Option<&'a RowChange<ResourceRow>>,
     operations: Vec<Numbered<'a>>,
     cleared: bool,
     document: Option<&'a TargetChange>,
     targets: Vec<(&'a Target, &'a TargetChange)>,
 }
 
-/// The changes by resource; operations are numbered from the one after `operations`. What is recorded or stored always
-/// changes its resource too.
+/// The changes by resource; operations are numbered from the one after `operations`. What is stored always changes its
+/// resource too; an operation that had no effect may be recorded in the very millisecond in which the row last changed.
 pub(super) fn groups(
     changes: &ChangeSet,
     operations: i64,
@@ -93,12 +100,13 @@ pub(super) fn groups(
     let group =
         |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
     let mut groups: BTreeMap<&ResourceName, Group<'_>> =
-        changes.resources.iter().map(|(name, row)| (name, group(row))).collect();
+        changes.resources.iter().map(|(name, row)| (name, group(Some(row)))).collect();
     let mut id = operations;
     for record in &changes.operations {
         id = id.saturating_add(1);
         let key = Key { hash: hash_of(&record.operation_id), operation: id };
-        group_of(&mut groups, &record.resource)?.operations.push(Numbered { key, record });
+        let group = groups.entry(&record.resource).or_insert_with(|| group(None));
+        group.operations.push(Numbered { key, record });
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -138,7 +146,10 @@ impl Group<'_> {
             place.newest = Some(one.key.operation);
             place.recent.push(one.key);
         }
-        self.write_row(connection, &mut place)?;
+        match self.row {
+            Some(row) => self.write_row(connection, row, &mut place)?,
+            None => write_way(connection, resource, &place, newest_before)?,
+        }
         operations::write(connection, resource, &place, newest_before, &self.operations)?;
         if place.recent.is_full() {
             operations::index(connection, resource, place.id, std::mem::take(&mut place.recent))?;
@@ -153,21 +164,27 @@ impl Group<'_> {
         resource: &ResourceName,
         place: Option<&Place>,
     ) -> Result<Option<Place>, Fault> {
-        match (&self.row.before, place) {
-            (None, _) => Ok(Some(Place {
+        match (self.row.map(|row| &row.before), place) {
+            (Some(None), _) => Ok(Some(Place {
                 id: 0,
                 newest: None,
                 indexed: false,
                 recent: Recent::default(),
                 apart: false,
             })),
-            (Some(_), Some(place)) => Ok(Some(place.clone())),
-            (Some(_), None) => Ok(found_resource(connection, resource)?.map(|(_, place, _)| place)),
+            (Some(Some(_)) | None, Some(place)) => Ok(Some(place.clone())),
+            (Some(Some(_)) | None, None) => {
+                Ok(found_resource(connection, resource)?.map(|(_, place, _)| place))
+            }
         }
     }
 
-    fn write_row(&self, connection: &Connection, place: &mut Place) -> Result<(), Fault> {
-        let RowChange { before, after } = self.row;
+    fn write_row(
+        &self,
+        connection: &Connection,
+        RowChange { before, after }: &RowChange<ResourceRow>,
+        place: &mut Place,
+    ) -> Result<(), Fault> {
         let Some(before) = before else {
             run_once(connection, "resources", RESOURCE_INSERT, |values| {
                 row_values(values, after, place);
@@ -244,14 +261,33 @@ impl Group<'_> {
     }
 }
 
+/// The way to the operations, where nothing else of the row changes.
+fn write_way(
+    connection: &Connection,
+    resource: &ResourceName,
+    place: &Place,
+    newest_before: Option<i64>,
+) -> Result<(), Fault> {
+    run_once(connection, "resources", OPERATIONS_UPDATE, |values| {
+        way_values(values, place);
+        values.integer(place.id);
+        values.name(resource);
+        values.maybe_integer(newest_before);
+    })
+}
+
 fn stands_beside(body: &Bytes) -> bool {
     body.len() <= SQLITE_BODY_BESIDE_BYTES
 }
 
-/// The registers and the way to the operations: 26 values. Keys that are too many for the row are in the index when the
-/// batch is committed.
+/// The registers and the way to the operations: 30 values.
 fn row_values(values: &mut Values<'_, '_>, row: &ResourceRow, place: &Place) {
     rows::write_resource(values, row);
+    way_values(values, place);
+}
+
+/// The way to the operations: 3 values. Keys that are too many for the row are in the index when the batch is committed.
+fn way_values(values: &mut Values<'_, '_>, place: &Place) {
     values.maybe_integer(place.newest);
     values.integer(i64::from(place.indexed || place.recent.is_full()));
     values.blob(&place.recent.bytes());
@@ -275,6 +311,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         RESOURCE_INSERT,
         RESOURCE_UPDATE,
         RESOURCE_AND_DOCUMENT_UPDATE,
+        OPERATIONS_UPDATE,
         BODY_STORE,
         BODY_REMOVE,
         TARGETS_CLEAR,

@@ -15,8 +15,10 @@ use super::super::values::run_once;
 
 const OPERATION_INSERT: &str = "INSERT INTO operations (id, bucket, resource_id, previous, incarnation, operation_id, \
      target, method, fingerprint, position_epoch, position_token, sequence, acquisition, state, attempt, created_ms, \
-     decided_ms, done, commit_no, etag_incarnation, etag_commit, response) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+     decided_ms, done, commit_no, etag_incarnation, etag_commit, response, relayed_status, relayed_headers, \
+     relayed_etag, omitted_length, omitted_digest, resolution) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, \
+     ?23, ?24, ?25, ?26, ?27, ?28)";
 
 const KEY_INSERT: &str =
     "INSERT INTO operation_keys (bucket, resource_id, hash, operation) VALUES (?1, ?2, ?3, ?4)";

@@ -7,7 +7,7 @@ use fencegate::protocol::outcome::{Act, Settled};
 use fencegate::protocol::{Command, Outcome};
 
 use super::{Far, again, answered, far, settled, status, success, word, write};
-use crate::support::forward::{KEY_RETENTION_MS, TIMEOUT_MS};
+use crate::support::forwarding::{KEY_RETENTION_MS, TIMEOUT_MS};
 use crate::support::world::token;
 
 #[test]

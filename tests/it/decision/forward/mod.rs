@@ -22,7 +22,7 @@ use fencegate::protocol::rows::{Done, IntentRow, LeaseRef, OperationRecord, Reso
 use fencegate::protocol::{Command, Decision, Outcome};
 
 use crate::support::draft::{Draft, put};
-use crate::support::forward::{answered, forwarded, store_rules};
+use crate::support::forwarding::{answered, forwarded, store_rules};
 use crate::support::world::{World, name};
 
 /// The resource, which is its own only target.

@@ -8,7 +8,7 @@ use fencegate::protocol::command::Member;
 
 use super::bugs::Bug;
 use crate::support::draft::{delete, put};
-use crate::support::forward::store_rules;
+use crate::support::forwarding::store_rules;
 use crate::support::world::World;
 
 /// The one resource.

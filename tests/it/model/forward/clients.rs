@@ -13,7 +13,7 @@ use super::judge::{Cancel, Grant, Violation, broken};
 use super::state::{Phase, State, Task, Work};
 use super::store::Request;
 use super::variants;
-use crate::support::forward::forwarded;
+use crate::support::forwarding::forwarded;
 use crate::support::world::{acquire_by, at, name, release};
 
 impl State {

@@ -15,7 +15,7 @@ use super::state::{Phase, State, Task, Work, taught};
 use super::steps::Step;
 use super::store::{Reply, Request};
 use super::variants;
-use crate::support::forward::answered;
+use crate::support::forwarding::answered;
 use crate::support::world::{at, name};
 
 impl State {

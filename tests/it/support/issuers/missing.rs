@@ -17,6 +17,24 @@ pub(crate) const REMEDY: &str = "etcd or Redis is missing, and could not be fetc
 pub(crate) const NEED_ETCD: &[&str] = &[
     "issuers::losses::an_etcd_restored_from_an_older_snapshot_is_refused_until_it_has_caught_up",
     "issuers::recipes::the_recipe_for_etcd_does_what_it_says",
+    "receiver::contract::etcd::a_lower_position_is_refused_and_told_what_is_held",
+    "receiver::contract::etcd::positions_are_compared_as_numbers_and_the_epoch_first",
+    "receiver::contract::etcd::a_known_operation_gets_its_answer_whatever_the_position",
+    "receiver::contract::etcd::a_known_operation_with_another_content_is_refused_and_changes_nothing",
+    "receiver::contract::etcd::a_refused_operation_is_not_bound_to_its_id",
+    "receiver::contract::etcd::one_owner_writes_many_times_at_one_position",
+    "receiver::contract::etcd::an_advance_raises_without_an_effect",
+    "receiver::contract::etcd::a_refusal_of_its_own_raises_and_is_saved",
+    "receiver::contract::etcd::the_resource_is_named_by_its_header_and_not_by_the_path",
+    "receiver::contract::etcd::a_new_life_inherits_no_answers_and_no_lower_position",
+    "receiver::contract::etcd::the_sequence_is_not_compared",
+    "receiver::contract::etcd::reads_change_nothing",
+    "receiver::edges::etcd::what_is_missing_or_malformed_changes_nothing",
+    "receiver::edges::etcd::a_body_that_was_cut_off_is_not_applied",
+    "receiver::edges::etcd::a_refusal_leaves_no_body_behind_to_be_read_as_a_request",
+    "receiver::edges::etcd::what_is_too_large_is_refused_and_the_refusal_of_an_append_is_saved",
+    "receiver::load::etcd::sixteen_writers_race_and_the_log_never_goes_back",
+    "receiver::load::etcd::what_was_acknowledged_is_there_after_kills_under_load",
 ];
 
 /// Every test that needs Redis.

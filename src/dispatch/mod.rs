@@ -1,0 +1,258 @@
+//! Dispatch: announced effects are carried to their stores, and what is learnt there is settled.
+//!
+//! A task of its own does this for each operation, and belongs to nobody: a client that hangs up changes nothing. It
+//! decides nothing either. Each step comes from the rules and has been made durable before it is taken, and what it
+//! teaches goes back to them; a step that somebody else has taken meanwhile is theirs. What a crash leaves behind any
+//! replica takes up when its time has come.
+
+mod barrier;
+mod drive;
+mod probe;
+mod recover;
+mod step;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use crate::backing::spool::{SpoolError, SpoolWriter};
+pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
+use crate::domain::entropy::Entropy;
+use crate::domain::resource::{Namespace, ResourceName};
+use crate::domain::store::HttpStore;
+use crate::ledger::{Ledger, Unserved};
+use crate::limits::{FORWARDS_IN_FLIGHT, RECOVERIES_IN_FLIGHT};
+use crate::protocol::outcome::{Attempt, Standing, Withdrawal, Written};
+use crate::protocol::rows::{IntentRow, LeaseRow};
+use crate::protocol::snapshot::OperationKey;
+
+pub use probe::Earned;
+use probe::Standings;
+
+/// The upstreams of the namespaces that have one.
+pub type Upstreams = BTreeMap<Namespace, Arc<Upstream>>;
+
+/// Time that goes on while the process or the machine sleeps, from some fixed instant.
+pub type Elapsed = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// How the driving of an operation ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It is decided. The body is the upstream's whole one, also where only a part of it is kept.
+    Decided(Box<Written>, Bytes),
+    /// It had no effect, and its id is free.
+    Withdrawn(Box<IntentRow>, Withdrawal, Standing),
+    /// Nothing more can be done without a person.
+    Uncertain,
+    /// Somebody else goes on with it: how it stands has to be looked up.
+    Moved,
+    /// What was learnt could not be recorded.
+    Unserved(Unserved),
+}
+
+/// Room for one operation under way.
+#[derive(Debug)]
+pub struct Room {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The facade. Clones share everything.
+#[derive(Clone)]
+pub struct Dispatch {
+    shop: Arc<Shop>,
+}
+
+/// What all tasks share.
+struct Shop {
+    ledger: Ledger,
+    upstreams: Upstreams,
+    elapsed: Elapsed,
+    /// Makes the names under which probes write.
+    entropy: Arc<dyn Entropy>,
+    room: Arc<Semaphore>,
+    recoveries: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Ends what is still under way when the process has waited long enough.
+    abandoned: CancellationToken,
+    /// What this process works at: nothing is driven twice at once by one process.
+    driven: Mutex<HashSet<OperationKey>>,
+    raised: Mutex<HashSet<ResourceName>>,
+    standings: Standings,
+    stopping: CancellationToken,
+}
+
+impl Dispatch {
+    /// Starts the task that looks for what is left to do. It ends with `stopping`.
+    #[must_use]
+    pub fn start(
+        ledger: Ledger,
+        upstreams: Upstreams,
+        elapsed: Elapsed,
+        entropy: Arc<dyn Entropy>,
+        stopping: CancellationToken,
+    ) -> Self {
+        let standings = probe::standings(&upstreams);
+        let shop = Arc::new(Shop {
+            ledger,
+            upstreams,
+            elapsed,
+            entropy,
+            room: Arc::new(Semaphore::new(FORWARDS_IN_FLIGHT)),
+            recoveries: Arc::new(Semaphore::new(RECOVERIES_IN_FLIGHT)),
+            tasks: TaskTracker::new(),
+            abandoned: CancellationToken::new(),
+            driven: Mutex::default(),
+            raised: Mutex::default(),
+            standings,
+            stopping,
+        });
+        if !shop.upstreams.is_empty() {
+            shop.spawn(recover::run(shop.clone()));
+        }
+        for (namespace, upstream) in &shop.upstreams {
+            shop.spawn(probe::run(shop.clone(), namespace.clone(), upstream.clone()));
+        }
+        Self { shop }
+    }
+
+    /// Room for one more operation; none when too many are under way.
+    #[must_use]
+    pub fn room(&self) -> Option<Room> {
+        self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
+    }
+
+    /// Time that goes on while the process or the machine sleeps, from some fixed instant.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        (self.shop.elapsed)()
+    }
+
+    /// Carries an operation to its end that was announced after `since`, by [`Self::elapsed`]. Dropping the receiver
+    /// changes nothing.
+    #[must_use]
+    pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> oneshot::Receiver<Ended> {
+        let (reply, ended) = oneshot::channel();
+        let shop = self.shop.clone();
+        self.shop.spawn(async move {
+            let answer = drive::drive(&shop, attempt, since).await;
+            drop(room);
+            // A client that hung up is nobody's loss: the outcome is in the ledger.
+            drop(reply.send(answer));
+        });
+        ended
+    }
+
+    /// Starts the resolution of what is undecided on a resource and due.
+    pub fn resolve_soon(&self, resource: &ResourceName) {
+        let (shop, resource) = (self.shop.clone(), resource.clone());
+        self.shop.spawn(async move { recover::of_resource(&shop, resource).await });
+    }
+
+    /// Works at the barriers of a lease; the receiver hears when all of them stand, or nothing when it was given up.
+    #[must_use]
+    pub fn raise_for(&self, lease: &LeaseRow) -> oneshot::Receiver<()> {
+        let (reply, done) = oneshot::channel();
+        let (shop, lease) = (self.shop.clone(), lease.clone());
+        self.shop.spawn(async move {
+            if barrier::raise_for(&shop, &lease).await {
+                let _heard = reply.send(());
+            }
+        });
+        done
+    }
+
+    /// Works at the barrier in front of a resource; the receiver hears when it stands, or nothing when it was given up.
+    #[must_use]
+    pub fn raise(&self, resource: &ResourceName) -> oneshot::Receiver<()> {
+        let (reply, done) = oneshot::channel();
+        let (shop, resource) = (self.shop.clone(), resource.clone());
+        self.shop.spawn(async move {
+            if barrier::raise(&shop, &resource, None).await {
+                let _heard = reply.send(());
+            }
+        });
+        done
+    }
+
+    /// Reads through the gateway.
+    ///
+    /// # Errors
+    /// [`ReadFailed`] says why nothing was read.
+    pub async fn read(&self, namespace: &Namespace, order: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
+        match self.shop.upstreams.get(namespace) {
+            Some(upstream) => upstream.read(order).await,
+            None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
+        }
+    }
+
+    /// Whether a store has earned its class; the first probe is waited for at most `patience`.
+    pub async fn earned(&self, namespace: &Namespace, patience: Duration) -> Earned {
+        let Some(standing) = self.shop.standings.get(namespace) else { return Earned::NotAsked };
+        let mut heard = standing.subscribe();
+        // Too late is answered as it stands now.
+        drop(tokio::time::timeout(patience, heard.wait_for(|stands| *stands != Earned::NotYet)).await);
+        standing.borrow().clone()
+    }
+
+    /// The stores in order of their namespaces, and where each stands.
+    pub fn stores(&self) -> impl Iterator<Item = (&Namespace, &HttpStore, Earned)> {
+        let shop = &self.shop;
+        shop.upstreams.iter().filter_map(|(namespace, upstream)| {
+            Some((namespace, upstream.store(), shop.standings.get(namespace)?.borrow().clone()))
+        })
+    }
+
+    /// The upstream of a namespace.
+    #[must_use]
+    pub fn upstream(&self, namespace: &Namespace) -> Option<&Arc<Upstream>> {
+        self.shop.upstreams.get(namespace)
+    }
+
+    /// Waits until nothing is under way, after `stopping`, but not longer than `patience`: what is left then is taken up
+    /// by another replica, or after the next start.
+    pub async fn drained(&self, patience: Duration) {
+        self.shop.tasks.close();
+        if tokio::time::timeout(patience, self.shop.tasks.wait()).await.is_err() {
+            self.shop.abandoned.cancel();
+            self.shop.tasks.wait().await;
+        }
+    }
+}
+
+impl Shop {
+    fn upstream_of(&self, resource: &ResourceName) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(&resource.namespace())
+    }
+
+    fn driven(&self) -> MutexGuard<'_, HashSet<OperationKey>> {
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn raised(&self) -> MutexGuard<'_, HashSet<ResourceName>> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a task that belongs to nobody.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let abandoned = self.abandoned.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = work => {}
+                () = abandoned.cancelled() => {}
+            }
+        });
+    }
+
+    /// Waits, and tells whether to go on.
+    async fn pause(&self, length: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(length) => true,
+            () = self.stopping.cancelled() => false,
+        }
+    }
+}

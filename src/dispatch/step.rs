@@ -1,0 +1,112 @@
+//! One step: an attempt becomes a call to the store, and the answer becomes a finding.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backing::{Answer, Asked, CellRead, Order, Sent, Upstream};
+use crate::domain::resource::Address;
+use crate::domain::upstream::{Base, Payload, Stamp};
+use crate::protocol::command::Finding;
+use crate::protocol::outcome::{Act, Attempt};
+use crate::protocol::rows::IntentRow;
+
+use super::Shop;
+
+/// How old an announced attempt may be before it is looked at again: whoever was stopped in between may have been given
+/// up, and somebody else may have gone on.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// What a step came to.
+pub(super) enum Taken {
+    /// It was taken, and this was learnt.
+    Learnt(Finding),
+    /// It is somebody else's by now, or its body is gone because it is decided.
+    NotOurs,
+}
+
+/// Takes a step that was announced after `since`, by the clock that does not sleep.
+pub(super) async fn take(
+    shop: &Shop,
+    upstream: &Arc<Upstream>,
+    attempt: &Attempt,
+    payload: &mut Option<Payload>,
+    since: Duration,
+) -> Taken {
+    let stamp = match &attempt.act {
+        Act::ReadCell => return Taken::Learnt(read_cell(upstream, &attempt.intent).await),
+        Act::Send(stamp) => stamp.clone(),
+    };
+    if payload.is_none() {
+        *payload = match body(shop, &attempt.intent).await {
+            Ok(found) => found,
+            Err(()) => return Taken::Learnt(Finding::Unreadable),
+        };
+    }
+    let Some(body) = payload.clone() else { return Taken::NotOurs };
+    let order = order(&attempt.intent, body, stamp);
+    if attempt.ask_first
+        && let Asked::Done(relayed) = upstream.ask(&order).await
+    {
+        return Taken::Learnt(Finding::Known(Box::new(relayed)));
+    }
+    // The gateway is a stale worker too: one that was paused looks again before it writes to a socket.
+    if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
+        return Taken::NotOurs;
+    }
+    Taken::Learnt(learnt(upstream.send(&order).await))
+}
+
+/// What a call taught.
+fn learnt(sent: Sent) -> Finding {
+    match sent {
+        Sent::Answered(Answer { relayed, holds, .. }) => Finding::Answered(Box::new(relayed), holds),
+        Sent::NotSent(reason) => {
+            tracing::info!(reason, "an upstream was not reached");
+            Finding::NotSent
+        }
+        Sent::Doubt(reason) => {
+            tracing::warn!(reason, "an upstream may have acted and did not say so");
+            Finding::Doubt
+        }
+    }
+}
+
+async fn read_cell(upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
+    match upstream.read_cell(&intent.record.resource).await {
+        CellRead::Seen(seen) => Finding::Cell(seen),
+        CellRead::Unreadable(reason) => {
+            tracing::info!(reason, resource = %intent.record.resource, "a cell could not be read");
+            // Nothing was sent by this step, so there is no new doubt; without an old one nothing ever was.
+            if intent.base == Base::Unread && !intent.doubt { Finding::NotSent } else { Finding::Unreadable }
+        }
+    }
+}
+
+async fn body(shop: &Shop, intent: &IntentRow) -> Result<Option<Payload>, ()> {
+    let key = intent.key();
+    shop.ledger.read(move |reader| reader.payload(key)).await.map_err(|_| ())
+}
+
+async fn is_still_ours(shop: &Shop, intent: &IntentRow) -> bool {
+    let resource = intent.record.resource.clone();
+    let found = shop.ledger.read(move |reader| reader.intents(resource)).await;
+    found.is_ok_and(|all| all.iter().any(|one| one.key() == intent.key() && one.record == intent.record))
+}
+
+fn order(intent: &IntentRow, payload: Payload, stamp: Option<Stamp>) -> Order {
+    let record = &intent.record;
+    Order {
+        address: Address { resource: record.resource.clone(), target: record.target.clone() },
+        method: record.method,
+        query: intent.request.query.clone(),
+        headers: intent.request.headers.clone(),
+        content_type: intent.request.content_type.clone(),
+        payload,
+        position: record.position,
+        sequence: record.sequence,
+        incarnation: record.incarnation,
+        operation_id: record.operation_id.clone(),
+        base: intent.base.clone(),
+        stamp,
+    }
+}

@@ -1,0 +1,177 @@
+//! What the gateway itself writes into cells: a stamp inside a JSON object, and the small document that names the object
+//! with the content. All that is not the stamp's stays byte for byte what it was.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::upstream::Stamp;
+
+/// Why a stamp cannot be put into a body or looked for in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// Not a JSON object.
+    #[error("the body must be a JSON object")]
+    NotAnObject,
+    /// The pointer leads through something that is no object.
+    #[error("the place of the stamp lies inside something that is not a JSON object")]
+    Occupied,
+    /// The pointer names the whole document, or is none.
+    #[error("the place of the stamp must be a JSON pointer to a member")]
+    Pointer,
+}
+
+/// The members of an object as they stand, doubles included.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// RFC 6901: the names on the way to a member.
+fn steps(pointer: &str) -> Result<Vec<String>, Unfit> {
+    let below = pointer.strip_prefix('/').ok_or(Unfit::Pointer)?;
+    Ok(below.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+/// The body with the stamp at its place; other members keep their order and their spelling.
+///
+/// # Errors
+/// [`Unfit`] says why it has no such place.
+pub fn stamped(body: &[u8], pointer: &str, stamp: &Stamp) -> Result<Vec<u8>, Unfit> {
+    let text = std::str::from_utf8(body).map_err(|_| Unfit::NotAnObject)?;
+    let members = set(text, &steps(pointer)?, stamp, Unfit::NotAnObject)?;
+    serde_json::to_vec(&members).map_err(|_| Unfit::NotAnObject)
+}
+
+fn set(text: &str, steps: &[String], stamp: &Stamp, otherwise: Unfit) -> Result<Members, Unfit> {
+    let Members(mut members) = serde_json::from_str(text).map_err(|_| otherwise)?;
+    let (step, below) = steps.split_first().ok_or(Unfit::Pointer)?;
+    // Of doubles the last one counts for most readers, so it is the one that is gone on from, and all of them go.
+    let old = members.iter().rev().find(|(name, _)| name == step).map(|(_, value)| value.clone());
+    let new = if below.is_empty() {
+        serde_json::value::to_raw_value(&stamp.to_string())
+    } else {
+        let inner = old.as_deref().map_or("{}", RawValue::get);
+        serde_json::value::to_raw_value(&set(inner, below, stamp, Unfit::Occupied)?)
+    };
+    members.retain(|(name, _)| name != step);
+    members.push((step.clone(), new.map_err(|_| otherwise)?));
+    Ok(Members(members))
+}
+
+/// The text at the stamp's place: none where there is no such member, and an empty one where it is no string.
+///
+/// # Errors
+/// [`Unfit`] where the body is no JSON object.
+pub fn stamp_text(body: &[u8], pointer: &str) -> Result<Option<String>, Unfit> {
+    let mut text = std::str::from_utf8(body).map_err(|_| Unfit::NotAnObject)?.to_owned();
+    let steps = steps(pointer)?;
+    for (depth, step) in steps.iter().enumerate() {
+        let Ok(Members(members)) = serde_json::from_str(&text) else {
+            return if depth == 0 { Err(Unfit::NotAnObject) } else { Ok(None) };
+        };
+        match members.into_iter().rev().find(|(name, _)| name == step) {
+            None => return Ok(None),
+            Some((_, value)) => value.get().clone_into(&mut text),
+        }
+    }
+    Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
+}
+
+/// A cell of the gateway's own, which names the object that holds the content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointerCell {
+    /// The version of this document.
+    #[serde(rename = "fencegate")]
+    pub version: u8,
+    /// The stamp.
+    pub stamp: String,
+    /// The name of the content object; none in a tombstone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The content type of the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+impl PointerCell {
+    /// The version that is written.
+    pub const VERSION: u8 = 1;
+
+    /// Reads a cell. None where it is none of ours, or of another version.
+    #[must_use]
+    pub fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok().filter(|cell: &Self| cell.version == Self::VERSION)
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn written(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp() -> Stamp {
+        "fg1;c;1;0.1;1;publish".parse().unwrap()
+    }
+
+    fn with(body: &str, pointer: &str) -> Result<String, Unfit> {
+        stamped(body.as_bytes(), pointer, &stamp()).map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn a_stamp_goes_in_and_all_else_keeps_its_spelling() {
+        let body = r#"{"z":1.50,"a":[1, 2e400],"n":123456789012345678901234567890,"_f":"old","z":2}"#;
+        let stamped = with(body, "/_f").unwrap();
+        assert_eq!(
+            stamped,
+            r#"{"z":1.50,"a":[1, 2e400],"n":123456789012345678901234567890,"z":2,"_f":"fg1;c;1;0.1;1;publish"}"#
+        );
+        assert_eq!(stamp_text(stamped.as_bytes(), "/_f"), Ok(Some(stamp().to_string())));
+        assert_eq!(with("{}", "/a/b~1c").unwrap(), r#"{"a":{"b/c":"fg1;c;1;0.1;1;publish"}}"#);
+    }
+
+    #[test]
+    fn what_has_no_place_for_a_stamp_is_unfit() {
+        assert_eq!(with("[1]", "/_f"), Err(Unfit::NotAnObject));
+        assert_eq!(with("{} x", "/_f"), Err(Unfit::NotAnObject));
+        assert_eq!(with(r#"{"a":1}"#, "/a/b"), Err(Unfit::Occupied));
+        assert_eq!(with("{}", ""), Err(Unfit::Pointer));
+        assert_eq!(stamp_text(b"{\"a\":1}", "/b"), Ok(None));
+        assert_eq!(stamp_text(b"{\"a\":1}", "/a"), Ok(Some(String::new())));
+    }
+}
