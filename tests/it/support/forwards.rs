@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use fencegate::domain::counter::Incarnation;
 use fencegate::domain::document::{BodyDigest, ContentType};
 use fencegate::domain::namespaces::NamespaceRules;
-use fencegate::domain::operation::OperationId;
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::position::Position;
-use fencegate::domain::resource::{Namespace, ResourceName};
+use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::StoreRules;
 use fencegate::domain::time::Millis;
 use fencegate::domain::upstream::{
@@ -24,7 +22,6 @@ use fencegate::protocol::command::{
 };
 use fencegate::protocol::outcome::{Attempt, Outcome, Settled};
 use fencegate::protocol::rows::{IntentRow, LeaseRef};
-use fencegate::protocol::snapshot::OperationKey;
 
 use super::commands::{Draft, resource};
 
@@ -136,10 +133,6 @@ pub(crate) fn validator(text: &str) -> Validator {
 
 pub(crate) fn unstamped(text: &str) -> Finding {
     Finding::Cell(CellSeen::Unstamped(validator(text)))
-}
-
-pub(crate) fn key_of(name: &str, id: &str) -> OperationKey {
-    (ResourceName::parse(name).unwrap(), Incarnation::ONE, OperationId::parse(id).unwrap())
 }
 
 pub(crate) fn position(text: &str) -> Position {

@@ -94,7 +94,7 @@ pub(super) fn closed(changes: &ChangeSet) -> (Vec<&IntentRow>, Vec<&IntentRow>) 
 }
 
 /// Whether a body has pieces of its own to delete.
-pub(super) fn has_pieces(row: &&&IntentRow) -> bool {
+pub(super) fn has_pieces(row: &IntentRow) -> bool {
     pieces::further(row.request.length) > 0
 }
 
