@@ -50,6 +50,10 @@ pub(super) async fn refused(seen: &mut Seen) {
     let advance = ask("POST", "/v1/advance/store-elected/strange");
     let advance = advance.json(&json!({"fencing_token": "6", "reason": "r"}));
     tried(seen, &away, advance).await.refused(503, "quarantined");
+    for verb in ["revoke", "cancel"] {
+        let call = control(verb, "store-pages/strange", &json!({"reason": "r"}));
+        tried(seen, &away, call).await.refused(503, "quarantined");
+    }
     let member = json!({"method": "PUT", "resource": "store-pages/a", "fencing_token": own.token, "operation_id": "o"});
     let batch = ask("POST", "/v1/writes").json(&json!({"writes": [member]}));
     tried(seen, &away, batch).await.refused(422, "batch_unsupported");
