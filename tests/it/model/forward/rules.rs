@@ -66,8 +66,7 @@ impl State {
                 after.reach(bounds, &request)?;
             }
         }
-        after.tidy(bounds);
-        Ok(())
+        after.tidy(bounds)
     }
 
     /// Asks the rules.

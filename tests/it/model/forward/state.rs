@@ -10,13 +10,14 @@ use fencegate::protocol::command::{Finding, Settle, Told};
 use fencegate::protocol::outcome::{Act, Attempt};
 use fencegate::protocol::rows::{IntentRow, LeaseRef, OperationRecord};
 use fencegate::protocol::snapshot::OperationKey;
-use fencegate::protocol::{Change, Snapshot};
+use fencegate::protocol::{Change, Command, Snapshot};
 use sha2::{Digest, Sha256};
 
 use super::bounds::{Bounds, PAGE};
 use super::bugs::Bug;
 use super::judge::{History, Violation, broken};
 use super::store::{Request, Sent, Store};
+use crate::support::forwarding::answered;
 use crate::support::world::{check, name};
 
 /// One moment of a history.
@@ -184,10 +185,14 @@ impl State {
     }
 
     /// Requests that can have no effect any more are as good as lost.
-    pub(super) fn tidy(&mut self, bounds: &Bounds) {
-        let tasks = std::mem::take(&mut self.tasks);
-        let idle: Vec<bool> = tasks.iter().map(|task| self.is_idle(bounds, task)).collect();
-        self.tasks = tasks.into_iter().zip(idle).filter(|(_, idle)| !idle).map(|(task, _)| task).collect();
+    pub(super) fn tidy(&mut self, bounds: &Bounds) -> Result<(), Violation> {
+        for task in std::mem::take(&mut self.tasks) {
+            if self.is_idle(bounds, &task) {
+                self.changes_nothing(bounds, &task)?;
+            } else {
+                self.tasks.push(task);
+            }
+        }
         let store = &self.store;
         self.network.retain(|request| !store.is_dead(request, bounds.bug));
         self.network.sort_unstable();
@@ -195,6 +200,19 @@ impl State {
             // Of two that are the same, the second one is dead when the first one has arrived; `serial` sends none twice.
             self.network.dedup();
         }
+        Ok(())
+    }
+
+    /// What an old attempt teaches is told to nobody.
+    fn changes_nothing(&self, bounds: &Bounds, task: &Task) -> Result<(), Violation> {
+        let Work::Operation { key, told, .. } = &task.work else { return Ok(()) };
+        for finding in [Finding::NotSent, Finding::Answered(Box::new(answered(200, None)), None)] {
+            let decision = self.decide(bounds, &Command::Settle(taught(key, told, finding)))?;
+            if !decision.changes.is_empty() {
+                return broken("moved", format!("{told:?} settles what has gone on"));
+            }
+        }
+        Ok(())
     }
 
     /// A hash of everything that decides what can happen next; 16 bytes of it tell apart more states than there are.
