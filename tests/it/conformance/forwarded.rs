@@ -171,8 +171,8 @@ fn barrier_step(dice: &mut Dice, memory: &Memory) -> (Command, &'static str) {
 
 fn write(dice: &mut Dice, memory: &mut Memory, step: u128) -> (Draft, &'static str) {
     let name = *dice.pick(&NAMES);
-    let own = memory.grants.iter().rev().filter(|(owned, _)| owned == name);
-    let sealed = own.filter_map(|(_, grant)| grant.fencing_tokens.first()).next();
+    let mut own = memory.grants.iter().rev().filter(|(owned, _)| owned == name);
+    let sealed = own.find_map(|(_, grant)| grant.fencing_tokens.first());
     let token = match sealed {
         Some(token) if dice.roll(12) > 0 => token.0.clone(),
         _ => (1 + u64::try_from(step).unwrap() / 12 + dice.roll(5)).to_string(),
@@ -248,7 +248,9 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
         let ledger = &running.ledger;
         let answers = join_all(commands.into_iter().map(|(command, _)| ledger.submit(command))).await;
         for (outcome, about) in answers.iter().zip(about) {
-            outcome.iter().for_each(|outcome| memory.learn(outcome, about));
+            if let Ok(outcome) = outcome {
+                memory.learn(outcome, about);
+            }
             outcomes.push(format!("{outcome:?}"));
         }
         if dice.roll(3) == 0 {
@@ -314,7 +316,7 @@ async fn compare(kind: Kind, seed: u64, steps: u128, batch: u64) -> Vec<String> 
 
 async fn gives_the_outcomes_of_the_reference(kind: Kind) {
     let mut all = String::new();
-    for seed in 1..=24 {
+    for seed in 1..=16 {
         for batch in [1, 12] {
             all.push_str(&compare(kind, seed, 300, batch).await.join("\n"));
         }

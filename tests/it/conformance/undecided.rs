@@ -1,5 +1,7 @@
 //! The life of an announced operation over every engine, with a restart at every turn where an engine keeps anything.
 
+use std::slice::from_ref;
+
 use bytes::Bytes;
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::{OperationId, OperationState};
@@ -81,9 +83,9 @@ async fn an_announcement_comes_back_as_it_was(kind: Kind) {
     let Settled::Again(second) = read else { panic!("{read:?}") };
     assert_eq!(second.intent.record.attempt, 2);
     let running = again(running, kind).await;
-    assert_eq!(intents(&running.ledger, "cells/a").await, [second.intent.clone()]);
+    assert_eq!(intents(&running.ledger, "cells/a").await, from_ref(&second.intent));
     let due = |at| running.ledger.read(move |reader| reader.due(at, 10));
-    assert_eq!(due(second.intent.due_at).await.unwrap(), [second.intent.clone()]);
+    assert_eq!(due(second.intent.due_at).await.unwrap(), from_ref(&second.intent));
     let before = fencegate::domain::time::Timestamp::from_ms(second.intent.due_at.ms() - 1);
     assert_eq!(due(before).await.unwrap(), []);
     let key = second.intent.key();
@@ -149,7 +151,7 @@ async fn a_withdrawn_id_is_free_again(kind: Kind) {
         let Ok(Outcome::Settled(one)) = outcomes.pop().unwrap() else { panic!("{claim}") };
         assert!(matches!(*one, Settled::Withdrawn(_, Withdrawal::Unreachable, _)), "{one:?}");
         assert_eq!(attempt.intent.claim, claim);
-        assert_eq!(intents(ledger, "lane/a").await, [attempt.intent.clone()]);
+        assert_eq!(intents(ledger, "lane/a").await, from_ref(&attempt.intent));
         let Ok(Outcome::Announced(other)) = outcomes.pop().unwrap() else { panic!("{claim}") };
         settled(ledger, settle(&other.intent, answered(200))).await;
         intent = attempt.intent;
@@ -273,11 +275,11 @@ async fn a_lease_waits_for_its_barrier(kind: Kind) {
     let now = ledger.read(|reader| reader.time()).await.unwrap();
     let pending = |limit| ledger.read(move |reader| reader.pending(now, limit));
     assert_eq!(pending(9).await.unwrap(), [alice.view.lease.clone(), bob.view.lease.clone()]);
-    assert_eq!(pending(1).await.unwrap(), [alice.view.lease.clone()]);
+    assert_eq!(pending(1).await.unwrap(), from_ref(&alice.view.lease));
     let place = bob.view.lease.place();
     let reached = BarrierFinding::Acknowledged(bob.view.lease.position);
     ledger.submit(barrier("told/b", Some(place), reached)).await.unwrap();
-    assert_eq!(pending(9).await.unwrap(), [alice.view.lease.clone()]);
+    assert_eq!(pending(9).await.unwrap(), from_ref(&alice.view.lease));
     let held = granted(ledger, acquire("told/b", "bob", 2)).await;
     assert!(held.repeated && held.view.state == LeaseState::Held && held.fencing_tokens.len() == 1);
     running.clock.advance(30_000);
