@@ -254,6 +254,8 @@ def rule_between_fields(code, case):
         too_large = any(number > MAX for number in counters(case, "fencing_incarnation", "incarnation"))
         prefix = str((case.query or {}).get("prefix") or "").encode("utf-8", "surrogatepass")
         wait = "wait" in str(headers.get("prefer")).lower()
+        if case.path == "/v1/operations" and not (case.query or {}).get("resource"):
+            return (case.query or {}).get("state") not in ("uncertain", "intent")
         tokens = (headers.get("fencing-token"), body.get("fencing_token"))
         two_tokens = len({str(token) for token in tokens if token}) > 1
         return "cursor" in (case.query or {}) or len(ids) > 1 or too_large or len(prefix) > 512 or wait or two_tokens
@@ -267,6 +269,9 @@ def rule_between_fields(code, case):
         return any(write.get("body") or write.get("body_base64") for write in removals)
     if code == "reason_required":
         return not str(body.get("reason")).strip()
+    if code == "method_not_allowed":
+        # No namespace here has an upstream, and documents are not patched.
+        return case.method == "PATCH"
     if code == "token_required":
         # Of a cancelled resource with an external issuer.
         return case.path.startswith("/v1/reopen/") and not body.get("fencing_token")
