@@ -110,6 +110,11 @@ impl Bounds {
         self
     }
 
+    /// Whether the resource may be removed.
+    pub(super) fn removes(&self) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.member.method == Method::Delete)
+    }
+
     pub(super) fn with(mut self, bug: Bug) -> Self {
         self.bug = Some(bug);
         self

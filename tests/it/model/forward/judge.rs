@@ -89,8 +89,9 @@ pub(super) struct Told {
     none: Set,
     /// Deliveries whose effect is in the store.
     effects: Set,
-    /// Operations in the store.
+    /// Operations in the store, and those that were refused for good.
     done: Set,
+    refused: Set,
     /// Position of the last arrival that had an effect, and of the last write.
     last: u64,
     last_write: u64,
@@ -127,6 +128,7 @@ impl History {
             none: Set::default(),
             effects: Set::default(),
             done: Set::default(),
+            refused: Set::default(),
             last: 0,
             last_write: 0,
             last_incarnation: 0,
@@ -156,6 +158,8 @@ impl History {
     fn wrote(&mut self, bounds: &Bounds, sent: Sent) -> Result<(), Violation> {
         let single = bounds.world.definition().policy == Policy::Single;
         let fresh = sent.position > self.last_write;
+        let refused = self.refused.contains(operation_number(sent.operation, sent.incarnation));
+        hold(!refused, "I5", || format!("{sent:?} was refused for good"))?;
         hold(self.announced.contains(sent.delivery), "I12", || format!("{sent:?} was never announced"))?;
         hold(self.done.insert(operation_number(sent.operation, sent.incarnation)), "I2", || {
             format!("{sent:?} again")
@@ -185,9 +189,12 @@ impl History {
 
     /// Whoever asks for an operation again is told that it has no effect: so none of its deliveries has.
     pub(super) fn refused(&mut self, bounds: &Bounds, delivery: usize) -> Result<(), Violation> {
-        let operation = bounds.deliveries[delivery].operation;
+        let asked = &bounds.deliveries[delivery];
+        // What began an incarnation above this position is another operation of the same name.
+        let born = |position| bounds.removes() && position > asked.position;
         for (earlier, other) in bounds.deliveries.iter().enumerate() {
-            if other.operation == operation && self.announced.contains(earlier) {
+            let same = other.operation == asked.operation && !born(other.position);
+            if same && self.announced.contains(earlier) {
                 self.none(earlier)?;
             }
         }
@@ -202,7 +209,8 @@ impl History {
     }
 
     /// An operation is recorded or answered as refused for good.
-    pub(super) fn never(&self, operation: char, incarnation: u64) -> Result<(), Violation> {
+    pub(super) fn never(&mut self, operation: char, incarnation: u64) -> Result<(), Violation> {
+        self.refused.insert(operation_number(operation, incarnation));
         let there = self.done.contains(operation_number(operation, incarnation));
         hold(!there, "I4", || format!("{operation:?} was refused and is in the store"))
     }

@@ -49,6 +49,12 @@ fn reborn(class: Class) -> Bounds {
     Bounds::new(class, Policy::Single, Contract::Observed).put('a', 1, 1).delete('d', 2).put('c', 3, 3)
 }
 
+/// A re-creation that may be refused or not sent, and comes again.
+fn reborn_again(class: Class) -> Bounds {
+    let world = Bounds::new(class, Policy::Single, Contract::Observed).delete('d', 2).put('c', 3, 3);
+    Bounds { refused: Some(422), not_sent: 1, ..world.put('c', 4, 3) }
+}
+
 /// Three at once, under two positions.
 fn crowd(class: Class) -> Bounds {
     let world = Bounds::new(class, ORDERED, Contract::Observed);
@@ -111,5 +117,6 @@ fn a_cancel_is_complete_when_nothing_can_come_any_more() {
 fn a_removal_and_a_re_creation() {
     for class in Class::ALL {
         holds("reborn", &reborn(class));
+        holds("reborn again", &reborn_again(class));
     }
 }
