@@ -72,6 +72,7 @@ pub enum Withdrawal {
 
 /// Where a barrier stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "an outcome holds it in a box")]
 pub enum BarrierStep {
     /// It stands: nothing older can become authoritative.
     Stands(ResourceRow),

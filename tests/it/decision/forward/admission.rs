@@ -1,5 +1,6 @@
 //! Row 19 and rows 1 to 5: what an announcement makes durable, and what whoever asks again is told.
 
+use fencegate::domain::document::ContentType;
 use fencegate::domain::operation::OperationState;
 use fencegate::domain::position::Position;
 use fencegate::domain::upstream::{Base, Class};
@@ -34,7 +35,7 @@ fn an_admitted_write_is_announced_and_nothing_is_applied() {
         assert_eq!(attempt.intent, *intent);
         assert_eq!((intent.record.state, intent.record.attempt), (OperationState::Intent, 1));
         assert_eq!((intent.base.clone(), intent.doubt, intent.claim), (Base::Unread, false, 1));
-        assert_eq!(intent.request.content_type.as_ref().map(|value| value.as_str()), Some("text/plain"));
+        assert_eq!(intent.request.content_type.as_ref().map(ContentType::as_str), Some("text/plain"));
         assert!(intent.due_at > far.world.now && attempt.payload.is_some() && !attempt.ask_first);
         let reads = attempt.act == Act::ReadCell;
         assert_eq!(reads, class == Class::Conditional, "an unread cell is read first");

@@ -1,5 +1,6 @@
 //! Barriers step by step, in each class.
 
+use fencegate::domain::operation::OperationId;
 use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp};
 use fencegate::protocol::Outcome;
 use fencegate::protocol::command::{BarrierFinding, Finding};
@@ -204,7 +205,7 @@ fn after_a_revoke_the_barrier_lies_above_what_was_revoked() {
             let command = far.owned(&grant, &write("op", 1));
             let attempt = far.announced(&command);
             let Outcome::Controlled(done) = far.world.control(call(verb, PAGE)) else { panic!("{class:?}") };
-            let in_flight: Vec<_> = done.in_flight.iter().map(|one| one.as_str()).collect();
+            let in_flight: Vec<_> = done.in_flight.iter().map(OperationId::as_str).collect();
             assert_eq!(in_flight, ["op"], "the answer lists it");
             match (class, far.next_barrier()) {
                 (Class::Conditional, BarrierStep::ReadCell(_)) => {

@@ -51,17 +51,18 @@ pub(super) fn search(bounds: &Bounds) -> Met {
                 let made = match state.take(bounds, step) {
                     Ok(Some(made)) => made,
                     Ok(None) => continue,
-                    Err(violation) => return failed(met, &parents, (*number, Some(step)), violation),
+                    Err(violation) => return failed(&met, &parents, (*number, Some(step)), violation),
                 };
                 if !seen.insert(made.key()) {
                     continue;
                 }
                 parents.push((*number, step));
                 let own = parents.len() - 1;
-                if bounds.bug.is_none() && healthy.insert(made.healing_key()) {
-                    if let Err(violation) = made.heal(bounds) {
-                        return failed(met, &parents, (own, None), violation);
-                    }
+                if bounds.bug.is_none()
+                    && healthy.insert(made.healing_key())
+                    && let Err(violation) = made.heal(bounds)
+                {
+                    return failed(&met, &parents, (own, None), violation);
                 }
                 next.push((own, made));
             }
@@ -73,7 +74,7 @@ pub(super) fn search(bounds: &Bounds) -> Met {
     met
 }
 
-fn failed(met: Met, parents: &[(usize, Step)], end: (usize, Option<Step>), violation: Violation) -> Met {
+fn failed(met: &Met, parents: &[(usize, Step)], end: (usize, Option<Step>), violation: Violation) -> Met {
     let (mut number, last) = end;
     let mut steps: Vec<Step> = last.into_iter().collect();
     while number > 0 {
@@ -81,5 +82,5 @@ fn failed(met: Met, parents: &[(usize, Step)], end: (usize, Option<Step>), viola
         number = parents[number].0;
     }
     steps.reverse();
-    Met { states: parents.len(), failure: Some((violation, steps)), ..met }
+    Met { states: parents.len(), failure: Some((violation, steps)), ..*met }
 }

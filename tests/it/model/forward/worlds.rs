@@ -18,7 +18,8 @@ fn holds(name: &str, bounds: &Bounds) {
         bounds.class.word()
     );
     if let Some((violation, steps)) = met.failure {
-        panic!("{}: {name}: {violation:?} after {steps:#?}", bounds.class.word());
+        let (class, what) = (bounds.class.word(), violation.what);
+        panic!("{class}: {name}: {}: {what} after {steps:#?}", violation.rule);
     }
 }
 

@@ -15,8 +15,9 @@ fn fails(bounds: Bounds, bug: Bug, rules: &[&str]) {
     let met = search(&bounds);
     let (violation, steps) =
         met.failure.unwrap_or_else(|| panic!("{bug:?} is not found out in {} states", met.states));
-    println!("{bug:?} ({}): {violation:?} after {steps:?}", bounds.class.word());
-    assert!(rules.contains(&violation.rule), "{bug:?} was to break {rules:?}: {violation:?}, {steps:?}");
+    let story = format!("{bug:?} ({}): {}: {}", bounds.class.word(), violation.rule, violation.what);
+    println!("{story}, after {steps:?}");
+    assert!(rules.contains(&violation.rule), "{rules:?} were to be broken; {story}, after {steps:?}");
 }
 
 fn observed(class: Class) -> Bounds {
