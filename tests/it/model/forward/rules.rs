@@ -41,12 +41,12 @@ impl State {
             Step::NotSent(number) => {
                 after.history.faults.not_sent += 1;
                 let task = after.tasks.remove(number);
-                after.learnt(bounds, &task.work, Finding::NotSent)?;
+                after.learnt(bounds, &task.work, &Finding::NotSent)?;
             }
             Step::Ask(number) => {
                 let task = after.tasks.remove(number);
                 let known = Finding::Known(Box::new(answered(200, None)));
-                after.learnt(bounds, &task.work, known)?;
+                after.learnt(bounds, &task.work, &known)?;
             }
             Step::Read(number) => after.look(number),
             Step::Arrive(number) => after.arrive(bounds, number, 1)?,
@@ -145,7 +145,7 @@ impl State {
         let work = task.work.clone();
         self.orphan(task);
         match work {
-            Work::Operation { .. } => self.learnt(bounds, &work, Finding::Doubt),
+            Work::Operation { .. } => self.learnt(bounds, &work, &Finding::Doubt),
             // Whoever works at a barrier looks again from the beginning.
             Work::Barrier(lease) => self.barrier(bounds, lease, BarrierFinding::Nothing),
         }
@@ -158,9 +158,11 @@ impl State {
                 let etag = reply.validator.as_ref().map(Validator::as_str);
                 let holds = reply.holds.map(|token| at(0, token));
                 let answer = answered(reply.status, etag);
-                self.learnt(bounds, &work, Finding::Answered(Box::new(answer), holds))
+                self.learnt(bounds, &work, &Finding::Answered(Box::new(answer), holds))
             }
-            (Work::Operation { .. }, Phase::Seen(_, seen)) => self.learnt(bounds, &work, Finding::Cell(seen)),
+            (Work::Operation { .. }, Phase::Seen(_, seen)) => {
+                self.learnt(bounds, &work, &Finding::Cell(seen))
+            }
             (Work::Barrier(lease), Phase::Seen(recorded, seen)) => {
                 let learnt = BarrierFinding::Cell { recorded, seen };
                 self.barrier(bounds, *lease, learnt)
@@ -173,9 +175,14 @@ impl State {
     }
 
     /// Something was learnt of an attempt.
-    pub(super) fn learnt(&mut self, bounds: &Bounds, work: &Work, finding: Finding) -> Result<(), Violation> {
+    pub(super) fn learnt(
+        &mut self,
+        bounds: &Bounds,
+        work: &Work,
+        finding: &Finding,
+    ) -> Result<(), Violation> {
         let Work::Operation { key, told, .. } = work else { return broken("model", "no operation") };
-        let Some(settle) = variants::settle(self, bounds, key, told, &finding)? else { return Ok(()) };
+        let Some(settle) = variants::settle(self, bounds, key, told, finding)? else { return Ok(()) };
         self.settled(bounds, settle)
     }
 
