@@ -3,13 +3,11 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::domain::cell::CONTENT_SUFFIX;
 use crate::domain::resource::{Address, ResourceName};
 
 /// All but the unreserved characters of RFC 3986 section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// What the objects that hold the content of pointer cells have in their addresses.
-const CONTENT_SUFFIX: &str = ".fencegate";
 
 /// A whole name, namespace included, as it is named to an upstream: encoded, slashes kept.
 pub(super) fn encoded(name: &str) -> String {

@@ -10,6 +10,10 @@ use serde_json::value::RawValue;
 
 use super::upstream::Stamp;
 
+/// What the objects that hold the content of pointer cells have in their addresses; no name in such a store has a segment
+/// that ends so.
+pub const CONTENT_SUFFIX: &str = ".fencegate";
+
 /// Why a stamp cannot be put into a body or looked for in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {

@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
 use crate::dispatch::Earned;
+use crate::domain::cell::CONTENT_SUFFIX;
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
@@ -132,6 +133,7 @@ async fn member(
     let headers = asked.headers();
     let method = Method::from_word(asked.head.method.as_str()).ok_or_else(Problem::fault_without_change)?;
     fits(class, method, asked.head.uri.query())?;
+    is_free(&place, store)?;
     if !store.forward_headers.iter().any(|name| name == "content-encoding") {
         extract::not_encoded(headers)?;
     }
@@ -169,6 +171,19 @@ async fn member(
     Ok((draft.complete(&asked.hall.door.ledger, HEADERS)?, memory))
 }
 
+/// Beside a cell that names its content lies the content, under a name that no resource may have.
+fn is_free(place: &Place, store: &HttpStore) -> Result<(), Problem> {
+    let taken = matches!(store.stamp, Some(StampPlace::Pointer))
+        && place.address.full().split('/').any(|segment| segment.ends_with(CONTENT_SUFFIX));
+    if taken {
+        let detail = format!(
+            "a segment that ends in {CONTENT_SUFFIX:?} belongs to the gateway in this store; choose another name"
+        );
+        return Err(Problem::new(Code::InvalidResource, detail));
+    }
+    Ok(())
+}
+
 /// A part of a content would be taken for the whole: the header that says so is not forwarded (RFC 9110 section 14.5).
 fn whole(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(CONTENT_RANGE) {
@@ -186,7 +201,7 @@ pub(super) const fn methods_of(class: Class) -> &'static str {
 }
 
 /// A cell is replaced or emptied as a whole, and has one address.
-fn fits(class: Class, method: Method, query: Option<&str>) -> Result<(), Problem> {
+pub(super) fn fits(class: Class, method: Method, query: Option<&str>) -> Result<(), Problem> {
     match (class, method) {
         (Class::Conditional, Method::Post | Method::Patch) => {
             let word = method.word();
