@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 pub use incoming::ReadBody;
 pub use line::OpenError;
-pub use order::{Answer, Asked, CellRead, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
+pub use order::{Answer, Asked, CellRead, Deadline, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
