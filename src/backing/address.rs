@@ -3,11 +3,13 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::domain::cell::CONTENT_SUFFIX;
 use crate::domain::resource::{Address, ResourceName};
 
 /// All but the unreserved characters of RFC 3986 section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What the objects that hold the content of pointer cells have in their addresses.
+const CONTENT_SUFFIX: &str = ".fencegate";
 
 /// A whole name, namespace included, as it is named to an upstream: encoded, slashes kept.
 pub(super) fn encoded(name: &str) -> String {
@@ -47,13 +49,18 @@ pub(super) fn is_of_content(resource: &ResourceName) -> bool {
     resource.as_str().split('/').any(|segment| segment.ends_with(CONTENT_SUFFIX))
 }
 
+/// Whether a query can stand in an address as it is.
+pub(super) fn is_query(query: &str) -> bool {
+    query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+}
+
 /// Adds a query as it came.
 ///
 /// # Errors
 /// When it holds what could end it, or is no text of an address.
 pub(super) fn with_query(mut path: String, query: Option<&str>) -> Result<String, String> {
     let Some(query) = query else { return Ok(path) };
-    if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+    if !is_query(query) {
         return Err("the query holds what an address cannot".to_owned());
     }
     path.push('?');

@@ -10,10 +10,6 @@ use serde_json::value::RawValue;
 
 use super::upstream::Stamp;
 
-/// What the objects that hold the content of pointer cells have in their addresses; no name in such a store has a segment
-/// that ends so.
-pub const CONTENT_SUFFIX: &str = ".fencegate";
-
 /// Why a stamp cannot be put into a body or looked for in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
@@ -91,6 +87,23 @@ fn set(text: &str, steps: &[String], stamp: &Stamp, otherwise: Unfit) -> Result<
     members.retain(|(name, _)| name != step);
     members.push((step.clone(), new.map_err(|_| otherwise)?));
     Ok(Members(members))
+}
+
+/// Whether a stamp can be put into a body.
+///
+/// # Errors
+/// [`Unfit`] says why it has no place for one.
+pub fn has_place(body: &[u8], pointer: &str) -> Result<(), Unfit> {
+    let mut text = std::str::from_utf8(body).map_err(|_| Unfit::NotAnObject)?.to_owned();
+    for (depth, step) in steps(pointer)?.iter().enumerate() {
+        let otherwise = if depth == 0 { Unfit::NotAnObject } else { Unfit::Occupied };
+        let Members(members) = serde_json::from_str(&text).map_err(|_| otherwise)?;
+        match members.into_iter().rev().find(|(name, _)| name == step) {
+            None => return Ok(()),
+            Some((_, value)) => value.get().clone_into(&mut text),
+        }
+    }
+    Ok(())
 }
 
 /// The text at the stamp's place: none where there is no such member, and an empty one where it is no string.

@@ -5,18 +5,16 @@ mod answer;
 mod carry;
 mod read;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{CONNECTION, CONTENT_RANGE};
 use axum::response::Response;
-use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
 use crate::dispatch::Earned;
-use crate::domain::cell::CONTENT_SUFFIX;
+use crate::domain::cell;
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
@@ -60,6 +58,9 @@ pub(super) async fn write(
     let door = &asked.hall.door;
     let dispatch = door.dispatch.clone();
     let upstream = dispatch.upstream(&resource.namespace()).ok_or_else(Problem::fault_without_change)?;
+    if let Some(objection) = upstream.objection(&resource, asked.head.uri.query(), true) {
+        return Err(malformed(objection).about(&resource));
+    }
     let timeout = place.rules.upstream.map(|rules| rules.timeout.duration()).unwrap_or_default();
     let wait = extract::wait(asked.headers())?.map_or(USUAL_WAIT, Duration::from_secs);
     let earned = dispatch.earned(&resource.namespace(), wait).await;
@@ -133,7 +134,6 @@ async fn member(
     let headers = asked.headers();
     let method = Method::from_word(asked.head.method.as_str()).ok_or_else(Problem::fault_without_change)?;
     fits(class, method, asked.head.uri.query())?;
-    is_free(&place, store)?;
     if !store.forward_headers.iter().any(|name| name == "content-encoding") {
         extract::not_encoded(headers)?;
     }
@@ -145,8 +145,8 @@ async fn member(
     let preconditions = extract::preconditions(headers)?;
     let content_type = extract::content_type(headers)?;
     let Spooled { payload: body, reserved: memory } = received(asked, method, &place, payload).await?;
-    if method == Method::Put && matches!(store.stamp, Some(StampPlace::Json(_))) {
-        is_json_object(&body).await?;
+    if let (Method::Put, Some(StampPlace::Json(pointer))) = (method, &store.stamp) {
+        has_place(&body, pointer).await?;
     }
     let drawn = drawn(asked.hall)?;
     let (first, _) = drawn.split_at(8);
@@ -169,19 +169,6 @@ async fn member(
         content: Content::Forwarded(Box::new(forward)),
     };
     Ok((draft.complete(&asked.hall.door.ledger, HEADERS)?, memory))
-}
-
-/// Beside a cell that names its content lies the content, under a name that no resource may have.
-fn is_free(place: &Place, store: &HttpStore) -> Result<(), Problem> {
-    let taken = matches!(store.stamp, Some(StampPlace::Pointer))
-        && place.address.full().split('/').any(|segment| segment.ends_with(CONTENT_SUFFIX));
-    if taken {
-        let detail = format!(
-            "a segment that ends in {CONTENT_SUFFIX:?} belongs to the gateway in this store; choose another name"
-        );
-        return Err(Problem::new(Code::InvalidResource, detail));
-    }
-    Ok(())
 }
 
 /// A part of a content would be taken for the whole: the header that says so is not forwarded (RFC 9110 section 14.5).
@@ -237,9 +224,8 @@ async fn received(
     })
 }
 
-/// The stamp goes into the document, so it has to be one, and short enough to be held in memory.
-#[expect(clippy::zero_sized_map_values, reason = "that it is an object is all that counts")]
-async fn is_json_object(body: &Carried) -> Result<(), Problem> {
+/// The stamp goes into the document, so it has to have a place for it, and to be short enough to be held in memory.
+async fn has_place(body: &Carried, pointer: &str) -> Result<(), Problem> {
     if body.length > STAMPED_JSON_BYTES {
         let detail = format!(
             "the store keeps its stamp inside the document, which may have at most {STAMPED_JSON_BYTES} bytes"
@@ -247,17 +233,19 @@ async fn is_json_object(body: &Carried) -> Result<(), Problem> {
         return Err(Problem::new(Code::BodyTooLarge, detail));
     }
     let (bulk, length) = (body.bulk.clone(), usize::try_from(body.length).unwrap_or(usize::MAX));
-    let object = worked(length, move || {
+    let pointer = pointer.to_owned();
+    let found = worked(length, move || {
         let bytes = match bulk {
             Bulk::Memory(bytes) => Ok(bytes),
             Bulk::Disk(spool) => spool.read_at(0, length),
         };
-        bytes.is_ok_and(|bytes| serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes).is_ok())
+        bytes.map(|bytes| cell::has_place(&bytes, &pointer))
     });
-    if object.await? {
-        return Ok(());
+    match found.await? {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(unfit)) => Err(unreadable(format!("the store keeps its stamp inside the document: {unfit}"))),
+        Err(_) => Err(Problem::fault_without_change()),
     }
-    Err(unreadable("the store keeps its stamp inside the document, so the body has to be a JSON object"))
 }
 
 /// The headers that go on: those on the list, unless they belong to this connection only.

@@ -102,7 +102,8 @@ impl Scene {
     }
 }
 
-fn is_probe(target: &str) -> bool {
+/// Whether a target is that of a probe.
+pub(super) fn is_probe(target: &str) -> bool {
     target.contains(".fencegate-probe")
 }
 
