@@ -49,13 +49,18 @@ pub(super) fn is_of_content(resource: &ResourceName) -> bool {
     resource.as_str().split('/').any(|segment| segment.ends_with(CONTENT_SUFFIX))
 }
 
+/// Whether a query can stand in an address as it is.
+pub(super) fn is_query(query: &str) -> bool {
+    query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+}
+
 /// Adds a query as it came.
 ///
 /// # Errors
 /// When it holds what could end it, or is no text of an address.
 pub(super) fn with_query(mut path: String, query: Option<&str>) -> Result<String, String> {
     let Some(query) = query else { return Ok(path) };
-    if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+    if !is_query(query) {
         return Err("the query holds what an address cannot".to_owned());
     }
     path.push('?');

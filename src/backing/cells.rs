@@ -80,7 +80,7 @@ impl Upstream {
         headers::forward(&order.headers, &self.store, &mut all)?;
         all.extend(draft.headers);
         draft.headers = all;
-        Ok(draft)
+        Ok(draft.before(&order.deadline))
     }
 
     async fn put_cell(

@@ -1,7 +1,7 @@
 //! The walls for headers, both ways. The caller has an allow-list of its own; what stands here never passes whatever a
 //! list says.
 
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::Field;
@@ -104,7 +104,7 @@ pub(super) fn returned(headers: &HeaderMap, store: &HttpStore) -> Vec<Field> {
 }
 
 fn may_come_back(name: &str, headers: &HeaderMap, store: &HttpStore) -> bool {
-    store.return_headers.iter().any(|listed| listed == name)
+    (name == CONTENT_TYPE.as_str() || store.return_headers.iter().any(|listed| listed == name))
         && !OF_THE_CONNECTION.contains(&name)
         && name != "etag"
         && !is_ours(name, store)

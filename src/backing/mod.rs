@@ -26,13 +26,14 @@ use tokio::time::timeout;
 
 pub use incoming::ReadBody;
 pub use line::OpenError;
-pub use order::{Answer, Asked, CellRead, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
+pub use order::{Answer, Asked, CellRead, Deadline, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Base, CellSeen, Class, Stamp};
+use address::{is_of_content, is_query};
 use line::Line;
 use pool::{Patience, Pool};
 
@@ -59,6 +60,26 @@ impl Upstream {
     #[must_use]
     pub const fn store(&self) -> &HttpStore {
         &self.store
+    }
+
+    /// Why a request for this could never be sent, whatever the store does; none where it can.
+    #[must_use]
+    pub fn objection(
+        &self,
+        resource: &ResourceName,
+        query: Option<&str>,
+        writes: bool,
+    ) -> Option<&'static str> {
+        if matches!(self.store.stamp, Some(StampPlace::Pointer)) && is_of_content(resource) {
+            return Some("a name that ends with .fencegate is kept for what the gateway itself writes");
+        }
+        let query = query?;
+        if !is_query(query) {
+            return Some("the query has a sign that cannot stand in an address; encode it as %XX");
+        }
+        let is_of_a_cell = writes && matches!(self.store.class, Class::Conditional);
+        is_of_a_cell
+            .then_some("a cell is one resource, of which a query would make another; leave the query out")
     }
 
     /// One attempt: exactly one request that has an effect. With a pointer cell an upload of the content goes before it.

@@ -1,5 +1,9 @@
 //! What the gateway asks of an upstream, and what it learns.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::document::ContentType;
 use crate::domain::operation::{Method, OperationId};
@@ -8,6 +12,30 @@ use crate::domain::resource::Address;
 use crate::domain::upstream::{Base, CellSeen, Field, Payload, Relayed, Stamp};
 
 use super::incoming::ReadBody;
+
+/// Until when the first byte of an attempt may be written. Afterwards somebody else may have taken the next step, and
+/// whoever was stopped while a connection came to stand must not write to it.
+#[derive(Clone, Default)]
+pub struct Deadline(Option<(Arc<dyn Fn() -> Duration + Send + Sync>, Duration)>);
+
+impl Deadline {
+    /// At this time of a clock that goes on while the process or the machine sleeps.
+    #[must_use]
+    pub fn at(time: Duration, clock: Arc<dyn Fn() -> Duration + Send + Sync>) -> Self {
+        Self(Some((clock, time)))
+    }
+
+    /// Whether it is over.
+    pub(super) fn has_passed(&self) -> bool {
+        self.0.as_ref().is_some_and(|(clock, time)| clock() > *time)
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Deadline").field(&self.0.as_ref().map(|(_, time)| time)).finish()
+    }
+}
 
 /// One attempt of one operation.
 #[derive(Debug, Clone)]
@@ -36,6 +64,8 @@ pub struct Order {
     pub base: Base,
     /// What is written into a cell together with the bytes; of `conditional` only.
     pub stamp: Option<Stamp>,
+    /// Until when it may be begun.
+    pub deadline: Deadline,
 }
 
 /// What became of one attempt.

@@ -21,7 +21,7 @@ use crate::domain::upstream::Class;
 impl Upstream {
     /// The request as it came, with what the class adds.
     pub(super) async fn send_plain(&self, order: &Order) -> Sent {
-        self.outcome(self.draft(order)).await
+        self.outcome(self.draft(order).map(|draft| draft.before(&order.deadline))).await
     }
 
     fn draft(&self, order: &Order) -> Result<Draft, String> {

@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::incoming::ReadBody;
 use super::line::Line;
 use super::link::{Link, One, Tried};
+use super::order::Deadline;
 use super::outgoing::Outgoing;
 use crate::limits;
 
@@ -102,21 +103,27 @@ impl Pool {
         }
     }
 
-    /// One request and the head of its answer.
+    /// One request and the head of its answer. Nothing is begun after the deadline, by whom ever the wait was made long.
     pub(super) async fn exchange(
         self: &Arc<Self>,
         request: Request<Outgoing>,
+        deadline: &Deadline,
     ) -> Result<Response<ReadBody>, Fault> {
-        let lease = self.lease(self.fresh).await?;
+        let in_time = |lease: Lease| if deadline.has_passed() { Err(Self::too_late()) } else { Ok(lease) };
+        let lease = self.lease(self.fresh).await.and_then(in_time)?;
         let reused = lease.reused;
         match self.send(lease, request).await? {
             Ok(response) => Ok(response),
             Err((request, _)) if reused => {
-                let lease = self.lease(true).await?;
+                let lease = self.lease(true).await.and_then(in_time)?;
                 self.send(lease, request).await?.map_err(|(_, why)| Fault::Unsent(why))
             }
             Err((_, why)) => Err(Fault::Unsent(why)),
         }
+    }
+
+    fn too_late() -> Fault {
+        Fault::Unsent("the connection stood only when the time of this attempt was over".to_owned())
     }
 
     /// The inner error is a request that came back untouched.

@@ -7,7 +7,7 @@ mod idempotent;
 use super::address::{path_of_content, path_of_resource};
 use super::outgoing::Outgoing;
 use super::wire::Draft;
-use super::{Order, ReadFailed, ReadOrder, Sent, Upstream};
+use super::{Deadline, Order, ReadFailed, ReadOrder, Sent, Upstream};
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Token};
 use crate::domain::document::ContentType;
 use crate::domain::operation::{Method, OperationId};
@@ -133,6 +133,7 @@ fn order(resource: &ResourceName, number: u64, content: &str, base: Base) -> Res
         operation_id,
         base,
         stamp: Some(stamp),
+        deadline: Deadline::default(),
     })
 }
 

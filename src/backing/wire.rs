@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::headers;
 use super::incoming::ReadBody;
-use super::order::{Answer, Sent};
+use super::order::{Answer, Deadline, Sent};
 use super::outgoing::Outgoing;
 use super::pool::Fault;
 use super::{Upstream, read::length_of};
@@ -24,12 +24,18 @@ pub(super) struct Draft {
     path: String,
     pub(super) headers: HeaderMap,
     body: Outgoing,
+    deadline: Deadline,
 }
 
 impl Draft {
     /// A request for a path, without headers.
     pub(super) fn new(verb: Verb, path: String, body: Outgoing) -> Self {
-        Self { verb, path, headers: HeaderMap::new(), body }
+        Self { verb, path, headers: HeaderMap::new(), body, deadline: Deadline::default() }
+    }
+
+    /// Not begun after that.
+    pub(super) fn before(self, deadline: &Deadline) -> Self {
+        Self { deadline: deadline.clone(), ..self }
     }
 
     /// Sets a header of the gateway's own.
@@ -78,7 +84,7 @@ impl Upstream {
             request.headers_mut().insert(CONTENT_LENGTH, 0_u64.into());
         }
         headers::identify(request.headers_mut(), &self.store).map_err(Fault::Unsent)?;
-        self.pool.exchange(request).await
+        self.pool.exchange(request, &draft.deadline).await
     }
 
     /// Sends a request and reads its answer, at most `most` bytes of body, all within the store's time-out.

@@ -144,7 +144,7 @@ enum Command {
     Resolve(resolve::Resolve),
     /// Try a store behind HTTP on what its class promises
     ///
-    /// Of a namespace in the configuration, or of any address: fencegate probe --class fence_aware http://127.0.0.1:9090/
+    /// Of a namespace in the configuration, or of any address: `fencegate probe --class fence_aware http://127.0.0.1:9090/`
     /// It writes below .fencegate-probe; of class idempotent it sends one request twice. Exit code 1 when it is not passed.
     Probe(probe::Probe),
     /// Play the problem with two real processes, one of them stopped past its lease

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backing::{Answer, Asked, CellRead, Order, Sent, Upstream};
+use crate::backing::{Answer, Asked, CellRead, Deadline, Order, Sent, Upstream};
 use crate::domain::resource::Address;
 use crate::domain::upstream::{Base, Payload, Stamp};
 use crate::protocol::command::Finding;
@@ -15,6 +15,10 @@ use super::Shop;
 /// How old an announced attempt may be before it is looked at again: whoever was stopped in between may have been given
 /// up, and somebody else may have gone on.
 const FRESH: Duration = Duration::from_millis(250);
+
+/// How much later than within its time-outs an attempt may be begun: less than the grace after which others take the
+/// next step, and long enough for a database that is slow to confirm the announcement.
+const LATE: Duration = Duration::from_millis(500);
 
 /// What a step came to.
 pub(super) enum Taken {
@@ -43,11 +47,15 @@ pub(super) async fn take(
         };
     }
     let Some(body) = payload.clone() else { return Taken::NotOurs };
-    let order = order(&attempt.intent, body, stamp);
-    if attempt.ask_first
-        && let Asked::Done(relayed) = upstream.ask(&order).await
-    {
-        return Taken::Learnt(Finding::Known(Box::new(relayed)));
+    let mut order = order(&attempt.intent, body, stamp);
+    if attempt.ask_first {
+        if let Asked::Done(relayed) = upstream.ask(&order).await {
+            return Taken::Learnt(Finding::Known(Box::new(relayed)));
+        }
+    } else {
+        // From then on others may go on with it. One that was asked for first knows its key, and may arrive at any time.
+        let most = upstream.store().rules().timeout.duration().saturating_add(LATE);
+        order.deadline = Deadline::at(since.saturating_add(most), shop.elapsed.clone());
     }
     // The gateway is a stale worker too: one that was paused looks again before it writes to a socket.
     if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
@@ -108,5 +116,6 @@ fn order(intent: &IntentRow, payload: Payload, stamp: Option<Stamp>) -> Order {
         operation_id: record.operation_id.clone(),
         base: intent.base.clone(),
         stamp,
+        deadline: Deadline::default(),
     }
 }

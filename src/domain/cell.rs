@@ -89,6 +89,23 @@ fn set(text: &str, steps: &[String], stamp: &Stamp, otherwise: Unfit) -> Result<
     Ok(Members(members))
 }
 
+/// Whether a stamp can be put into a body.
+///
+/// # Errors
+/// [`Unfit`] says why it has no place for one.
+pub fn has_place(body: &[u8], pointer: &str) -> Result<(), Unfit> {
+    let mut text = std::str::from_utf8(body).map_err(|_| Unfit::NotAnObject)?.to_owned();
+    for (depth, step) in steps(pointer)?.iter().enumerate() {
+        let otherwise = if depth == 0 { Unfit::NotAnObject } else { Unfit::Occupied };
+        let Members(members) = serde_json::from_str(&text).map_err(|_| otherwise)?;
+        match members.into_iter().rev().find(|(name, _)| name == step) {
+            None => return Ok(()),
+            Some((_, value)) => value.get().clone_into(&mut text),
+        }
+    }
+    Ok(())
+}
+
 /// The text at the stamp's place: none where there is no such member, and an empty one where it is no string.
 ///
 /// # Errors

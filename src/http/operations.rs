@@ -13,8 +13,6 @@ use crate::domain::upstream::Field;
 use crate::ledger::read::{OperationFilter, OperationPlace};
 use crate::protocol::rows::{OperationRecord, SavedResponse};
 
-use crate::limits::UNDECIDED_SCANNED;
-
 use super::Asked;
 use super::names::{self, Place};
 use super::problem::{self, Code, Problem};
@@ -90,7 +88,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     Ok(wire::json(StatusCode::OK, &PageJson { items: found.iter().map(operation).collect(), next_cursor }))
 }
 
-/// The undecided operations of all resources, the longest due first: what an operator looks for who does not know yet
+/// The undecided operations of all resources, the oldest first: what an operator looks for who does not know yet
 /// where to look.
 async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
     let words = [OperationState::Intent.word(), OperationState::Uncertain.word()];
@@ -100,10 +98,8 @@ async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
         return Err(malformed(detail));
     };
     let limit = asked.query.limit()?;
-    let whenever = Timestamp::from_ms(i64::MAX);
-    let found = asked.hall.read(move |reader| reader.due(whenever, UNDECIDED_SCANNED)).await?;
-    let records = found.iter().map(|intent| &intent.record).filter(|record| record.state == wanted);
-    let items = records.take(usize::try_from(limit).unwrap_or(usize::MAX)).map(operation).collect();
+    let found = asked.hall.read(move |reader| reader.undecided(wanted, limit)).await?;
+    let items = found.iter().map(|intent| operation(&intent.record)).collect();
     Ok(wire::json(StatusCode::OK, &PageJson { items, next_cursor: None }))
 }
 

@@ -5,17 +5,16 @@ mod answer;
 mod carry;
 mod read;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{CONNECTION, CONTENT_RANGE};
 use axum::response::Response;
-use serde::de::IgnoredAny;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
 use crate::dispatch::Earned;
+use crate::domain::cell;
 use crate::domain::operation::Method;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
@@ -59,6 +58,9 @@ pub(super) async fn write(
     let door = &asked.hall.door;
     let dispatch = door.dispatch.clone();
     let upstream = dispatch.upstream(&resource.namespace()).ok_or_else(Problem::fault_without_change)?;
+    if let Some(objection) = upstream.objection(&resource, asked.head.uri.query(), true) {
+        return Err(malformed(objection).about(&resource));
+    }
     let timeout = place.rules.upstream.map(|rules| rules.timeout.duration()).unwrap_or_default();
     let wait = extract::wait(asked.headers())?.map_or(USUAL_WAIT, Duration::from_secs);
     let earned = dispatch.earned(&resource.namespace(), wait).await;
@@ -86,7 +88,7 @@ pub(super) async fn write(
         async move {
             let began = clock.monotonic();
             let member = carrying.member.clone();
-            let answer = carrying.to_the_end(room).await;
+            let answer = carrying.carry(room).await;
             drop(memory);
             answer.note(&member, clock.monotonic().saturating_sub(began));
             answer
@@ -143,8 +145,8 @@ async fn member(
     let preconditions = extract::preconditions(headers)?;
     let content_type = extract::content_type(headers)?;
     let Spooled { payload: body, reserved: memory } = received(asked, method, &place, payload).await?;
-    if method == Method::Put && matches!(store.stamp, Some(StampPlace::Json(_))) {
-        is_json_object(&body).await?;
+    if let (Method::Put, Some(StampPlace::Json(pointer))) = (method, &store.stamp) {
+        has_place(&body, pointer).await?;
     }
     let drawn = drawn(asked.hall)?;
     let (first, _) = drawn.split_at(8);
@@ -186,7 +188,7 @@ pub(super) const fn methods_of(class: Class) -> &'static str {
 }
 
 /// A cell is replaced or emptied as a whole, and has one address.
-fn fits(class: Class, method: Method, query: Option<&str>) -> Result<(), Problem> {
+pub(super) fn fits(class: Class, method: Method, query: Option<&str>) -> Result<(), Problem> {
     match (class, method) {
         (Class::Conditional, Method::Post | Method::Patch) => {
             let word = method.word();
@@ -222,8 +224,8 @@ async fn received(
     })
 }
 
-/// The stamp goes into the document, so it has to be one, and short enough to be held in memory.
-async fn is_json_object(body: &Carried) -> Result<(), Problem> {
+/// The stamp goes into the document, so it has to have a place for it, and to be short enough to be held in memory.
+async fn has_place(body: &Carried, pointer: &str) -> Result<(), Problem> {
     if body.length > STAMPED_JSON_BYTES {
         let detail = format!(
             "the store keeps its stamp inside the document, which may have at most {STAMPED_JSON_BYTES} bytes"
@@ -231,17 +233,19 @@ async fn is_json_object(body: &Carried) -> Result<(), Problem> {
         return Err(Problem::new(Code::BodyTooLarge, detail));
     }
     let (bulk, length) = (body.bulk.clone(), usize::try_from(body.length).unwrap_or(usize::MAX));
-    let object = worked(length, move || {
+    let pointer = pointer.to_owned();
+    let found = worked(length, move || {
         let bytes = match bulk {
             Bulk::Memory(bytes) => Ok(bytes),
             Bulk::Disk(spool) => spool.read_at(0, length),
         };
-        bytes.is_ok_and(|bytes| serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&bytes).is_ok())
+        bytes.map(|bytes| cell::has_place(&bytes, &pointer))
     });
-    if object.await? {
-        return Ok(());
+    match found.await? {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(unfit)) => Err(unreadable(format!("the store keeps its stamp inside the document: {unfit}"))),
+        Err(_) => Err(Problem::fault_without_change()),
     }
-    Err(unreadable("the store keeps its stamp inside the document, so the body has to be a JSON object"))
 }
 
 /// The headers that go on: those on the list, unless they belong to this connection only.

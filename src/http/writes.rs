@@ -28,7 +28,7 @@ use super::json::{Object, invalid};
 use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
-use super::{Asked, extract, names};
+use super::{Asked, extract, names, relay};
 
 const FIELDS: &[&str] = &[
     "method",
@@ -186,6 +186,9 @@ fn draft(object: &mut Object, method: Method, known: &Namespaces) -> Result<Draf
     };
     let place =
         names::place_of(&name, known).map_err(|problem| problem.within(&object.name("resource: ")))?;
+    if let Some(class) = place.rules.definition.store.class() {
+        relay::fits(class, method, None)?;
+    }
     let token = object.text("fencing_token")?;
     let token_name = object.name("fencing_token");
     let issuer = place.rules.definition.issuer;

@@ -144,6 +144,9 @@ pub trait Reader: Send + Sync + 'static {
     /// Undecided operations whose next step is due by this time, the longest due first, at most so many.
     fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>>;
 
+    /// Undecided operations of all resources in this state, the oldest first, at most so many.
+    fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>>;
+
     /// The body of an undecided operation; none when it is decided.
     fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>>;
 

@@ -86,9 +86,6 @@ pub const BARRIER_WAIT: Duration = Duration::from_secs(5);
 /// How long a write that waits for another one goes without looking again: what another replica decides is not heard of.
 pub const LANE_LOOK: Duration = Duration::from_millis(100);
 
-/// Undecided operations that are looked through for a list over all resources.
-pub const UNDECIDED_SCANNED: u32 = 1_000;
-
 /// Connections to one upstream at once; further requests wait for their turn within the time for connecting. More than
 /// the callers that one gateway serves well, and few enough for the descriptors of a process with several upstreams.
 pub const UPSTREAM_CONNECTIONS: usize = 512;

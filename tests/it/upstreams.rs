@@ -2,6 +2,13 @@
 //! effect, and in which order.
 
 mod delayed;
+mod edge;
 mod faults;
+mod fleet;
+mod frozen;
+mod killed;
+mod paused;
 mod plain;
+mod real;
 mod scene;
+mod struck;

@@ -16,6 +16,7 @@ use crate::protocol::rows::Life;
 use super::super::fenced::{absent, deleted, in_force, set};
 use super::super::names::Place;
 use super::super::problem::{self, Code, Problem};
+use super::super::query::malformed;
 use super::super::wire::{FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR, FENCING_POSITION, FENCING_SOURCE};
 use super::super::{Asked, extract};
 use super::answer::relay;
@@ -34,6 +35,9 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
     let namespace = place.address.resource.namespace();
     let dispatch = &asked.hall.door.dispatch;
     let upstream = dispatch.upstream(&namespace).ok_or_else(Problem::fault_without_change)?;
+    if let Some(objection) = upstream.objection(&place.address.resource, asked.head.uri.query(), false) {
+        return Err(malformed(objection));
+    }
     let preconditions = extract::preconditions(asked.headers())?;
     let order = ReadOrder {
         address: place.address.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::{AcquisitionHash, LeaseState};
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
@@ -170,6 +170,14 @@ impl Reader for MemoryReader {
         let world = self.shared.world();
         let mut found: Vec<&IntentRow> = world.rows.intents().filter(|intent| intent.due_at <= now).collect();
         found.sort_by_key(|intent| intent.due_at);
+        at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
+    }
+
+    fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        let world = self.shared.world();
+        let mut found: Vec<&IntentRow> =
+            world.rows.intents().filter(|intent| intent.record.state == state).collect();
+        found.sort_by_key(|intent| intent.record.created_at);
         at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
     }
 

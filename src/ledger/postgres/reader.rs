@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
@@ -208,6 +208,10 @@ impl Reader for PostgresReader {
 
     fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
         Box::pin(self.read(move |live| Box::pin(intents::due(live, now, limit))))
+    }
+
+    fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        Box::pin(self.read(move |live| Box::pin(intents::undecided(live, state, limit))))
     }
 
     fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
-use crate::domain::operation::OperationId;
+use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
@@ -150,6 +150,10 @@ impl Reader for SqliteReader {
 
     fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
         self.ask(move |connection| intents::due(connection, now, limit))
+    }
+
+    fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.ask(move |connection| intents::undecided(connection, state, limit))
     }
 
     fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {

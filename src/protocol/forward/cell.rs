@@ -66,10 +66,7 @@ impl Scene<'_> {
     /// Sends on the recorded state: again, where the last send rested on it; else it is dead, and the write is judged
     /// anew against what took its place.
     fn on_the_recorded(&mut self, intent: &IntentRow, before: &Before) -> Result<Settled, Inconsistent> {
-        let base = match &self.row.cell {
-            Some(validator) => Base::Recorded(validator.clone()),
-            None => Base::Absent,
-        };
+        let base = self.recorded_base();
         if base == intent.base {
             return self.unchanged(intent, base, before);
         }
@@ -96,6 +93,11 @@ impl Scene<'_> {
             // A store that can be read and not written would be sent the same again and again without a pause.
             Before::Doubt | Before::Answer(_) => Ok(self.later(intent, true)),
         }
+    }
+
+    /// What a send on the recorded state rests on.
+    pub(super) fn recorded_base(&self) -> Base {
+        self.row.cell.clone().map_or(Base::Absent, Base::Recorded)
     }
 
     /// Holds the cell against the record, and records what can be explained.

@@ -7,7 +7,7 @@
 use crate::domain::operation::OperationState;
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
-use crate::domain::upstream::{Base, Class, Relayed};
+use crate::domain::upstream::{Base, CellSeen, Class, Relayed};
 
 use super::super::command::{Before, Finding, Resume, Settle};
 use super::super::outcome::{Act, Attempt, Refusal, Settled, Standing, Withdrawal};
@@ -165,6 +165,13 @@ impl Scene<'_> {
                 None => {
                     let before = Before::Answer(Box::new(relayed.clone()));
                     return Ok(self.read_the_cell(intent, true, before));
+                }
+                Some(found) if intent.base != self.recorded_base() => {
+                    // What it rested on is gone: a store that compares would have refused it.
+                    let what =
+                        format!("the store took a write on a state that was gone, and has {found:?} now");
+                    self.quarantine_cell(what, &CellSeen::Unstamped(found));
+                    return Ok(self.later(intent, true));
                 }
                 found @ Some(_) => found,
             },

@@ -10,7 +10,7 @@ mod secure;
 mod sends;
 mod spool;
 
-use fencegate::backing::{Answer, Order, ReadAnswer, ReadOrder, Sent, Upstream};
+use fencegate::backing::{Answer, Deadline, Order, ReadAnswer, ReadOrder, Sent, Upstream};
 use fencegate::domain::counter::{CommitNo, Incarnation};
 use fencegate::domain::document::ContentType;
 use fencegate::domain::operation::{Method, OperationId};
@@ -103,6 +103,7 @@ pub(super) fn order(name: &str, token: u64, id: &str, body: &str) -> Order {
         operation_id: OperationId::parse(id).unwrap(),
         base: Base::Unread,
         stamp: None,
+        deadline: Deadline::default(),
     }
 }
 

@@ -1,14 +1,15 @@
 //! Connections: used again, bounded, never for `serial`, and given up when they are no good.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencegate::backing::Upstream;
+use fencegate::backing::{Deadline, Order, Upstream};
 use fencegate::domain::time::Millis;
 use futures_util::future::join_all;
 
 use super::{answered, bytes, is_unsent, order, pair, pair_with, reading, store};
-use crate::support::upstream::{Fault, Kind};
+use crate::support::upstream::{Fault, Gate, Kind};
 use fencegate::domain::upstream::Class;
 
 #[tokio::test]
@@ -89,6 +90,37 @@ async fn a_store_that_takes_no_connection_is_not_sent_to_in_bounded_time() {
     // TLS that never answers is a connection that never stood.
     let upstream = Upstream::open(settings).unwrap();
     is_unsent(&upstream.send(&order("n/r", 1, "op", "x")).await);
+}
+
+/// Whoever was stopped while a connection came to stand must not write to it when he wakes.
+#[tokio::test]
+async fn a_connection_that_stands_too_late_is_not_written_to() {
+    for over in [true, false] {
+        let (scripted, _) = pair(Kind::Serial);
+        let mut gate = Gate::before(scripted.port());
+        let mut settings = store(Class::Serial, &gate.url());
+        settings.connect_timeout = Millis::new(20_000);
+        let upstream = Upstream::open(settings).unwrap();
+        gate.shut().await;
+        let slept = Arc::new(AtomicBool::new(false));
+        let (clock, limit) = (slept.clone(), Duration::from_secs(1));
+        let time = move || if clock.load(Ordering::SeqCst) { 2 * limit } else { Duration::ZERO };
+        let deadline = Deadline::at(limit, Arc::new(time));
+        let sending =
+            tokio::spawn(
+                async move { upstream.send(&Order { deadline, ..order("n/r", 1, "op", "x") }).await },
+            );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        slept.store(over, Ordering::SeqCst);
+        gate.open();
+        let sent = sending.await.unwrap();
+        if over {
+            is_unsent(&sent);
+            assert!(scripted.log().is_empty());
+        } else {
+            answered(sent);
+        }
+    }
 }
 
 #[tokio::test]

@@ -140,7 +140,7 @@ impl House {
 
     /// In front of stores behind HTTP.
     pub(super) async fn before(base: String, rows: ChangeSet) -> Self {
-        Self::built(Plan { base, rows, ..Plan::default() }).await
+        Self::built(Plan { rows, base, ..Plan::default() }).await
     }
 
     pub(super) async fn built(plan: Plan) -> Self {

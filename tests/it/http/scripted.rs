@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencegate::domain::counter::{Incarnation, LedgerSeq};
 use fencegate::domain::lease::AcquisitionHash;
-use fencegate::domain::operation::OperationId;
+use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::resource::{Address, Bucket, ResourceName};
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::Payload;
@@ -141,6 +141,10 @@ impl Reader for ScriptedReader {
 
     fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
         self.scripted(self.inner.due(now, limit))
+    }
+
+    fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.scripted(self.inner.undecided(state, limit))
     }
 
     fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>> {

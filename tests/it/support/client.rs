@@ -40,6 +40,11 @@ impl Client {
         self.base.trim_start_matches("http://")
     }
 
+    /// The address of the gateway, for a command.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base))
     }
@@ -133,6 +138,13 @@ impl Answer {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Self { status, headers, bytes: response.bytes().await.unwrap().to_vec() }
+    }
+
+    /// None where the gateway has gone before it answered.
+    pub(crate) async fn unless_gone(request: RequestBuilder) -> Option<Self> {
+        let response = request.send().await.ok()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Some(Self { status, headers, bytes: response.bytes().await.ok()?.to_vec() })
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -1,7 +1,9 @@
 //! Undecided operations: those of a resource, those whose next step is due, and the body of one of them.
 
 use futures_util::TryStreamExt;
+use sqlx::postgres::PgRow;
 
+use crate::domain::operation::OperationState;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
@@ -29,6 +31,14 @@ const DUE: &str = concat!(
     intent_columns!(),
     ") FROM intents AS a WHERE a.due_ms <= $1 \
      ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT $2"
+);
+
+/// They are few, and this is asked by people.
+const IN_STATE: &str = concat!(
+    "SELECT ROW(a.resource, ",
+    intent_columns!(),
+    ") FROM intents AS a WHERE a.state = $1 \
+     ORDER BY a.created_ms, a.resource, a.incarnation, a.operation_id LIMIT $2"
 );
 
 /// The announcement with the first piece of its body, and then the others.
@@ -59,6 +69,25 @@ pub(super) async fn due(live: &mut Live, now: Timestamp, limit: u32) -> Result<V
         .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
         .await?;
+    listed(&rows)
+}
+
+/// Undecided operations in this state, the oldest first.
+pub(super) async fn undecided(
+    live: &mut Live,
+    state: OperationState,
+    limit: u32,
+) -> Result<Vec<IntentRow>, Fault> {
+    let rows = sqlx::query(IN_STATE)
+        .bind(state.word())
+        .bind(i64::from(limit))
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    listed(&rows)
+}
+
+fn listed(rows: &[PgRow]) -> Result<Vec<IntentRow>, Fault> {
     rows.iter()
         .map(|row| {
             let mut fields = Fields::required(row, 0)?;

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use crate::domain::operation::OperationState;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
@@ -13,6 +14,7 @@ use super::super::super::pieces::Assembly;
 use super::super::fault::Fault;
 use super::super::load;
 use super::super::rows::{self, intent_columns};
+use super::super::values::Values;
 use super::super::values::{each, first};
 
 /// Through the index of when the next step is due.
@@ -21,6 +23,14 @@ const DUE: &str = concat!(
     intent_columns!(),
     " FROM intents AS a WHERE a.due_ms <= ?1 \
      ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT ?2"
+);
+
+/// They are few, and this is asked by people.
+const IN_STATE: &str = concat!(
+    "SELECT a.resource, ",
+    intent_columns!(),
+    " FROM intents AS a WHERE a.state = ?1 \
+     ORDER BY a.created_ms, a.resource, a.incarnation, a.operation_id LIMIT ?2"
 );
 
 const BODY: &str = concat!(
@@ -46,12 +56,30 @@ fn age(intent: &IntentRow) -> impl Ord {
 }
 
 pub(super) fn due(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<IntentRow>, Fault> {
+    listed(connection, DUE, limit, |values| values.time(now))
+}
+
+/// Undecided operations in this state, the oldest first.
+pub(super) fn undecided(
+    connection: &Connection,
+    state: OperationState,
+    limit: u32,
+) -> Result<Vec<IntentRow>, Fault> {
+    listed(connection, IN_STATE, limit, |values| values.text(state.word()))
+}
+
+fn listed(
+    connection: &Connection,
+    statement: &'static str,
+    limit: u32,
+    which: impl FnOnce(&mut Values),
+) -> Result<Vec<IntentRow>, Fault> {
     let mut found = Vec::new();
     each(
         connection,
-        DUE,
+        statement,
         |values| {
-            values.time(now);
+            which(values);
             values.whole(u64::from(limit));
         },
         |columns| {

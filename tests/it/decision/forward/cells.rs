@@ -195,3 +195,16 @@ impl Far {
         again(other.settle(&read, Finding::Cell(CellSeen::Absent)))
     }
 }
+
+#[test]
+fn a_store_that_takes_a_write_on_a_state_that_is_gone_is_stopped() {
+    // Broken: a store that passed its probe and does not compare takes both of two writes on one state, and the one that
+    // is recorded last stands for what the store never compared (I13). Must hold: nothing more is sent to it.
+    let (mut far, older) = on_its_way();
+    let newer = far.announce(&write("newer", 3));
+    assert_eq!(word(&far.settle(&newer, success("v2"))), "applied");
+    assert_eq!(word(&far.settle(&older, success("v3"))), "later");
+    assert!(far.row().quarantined.as_ref().unwrap().contains("a state that was gone"));
+    // What a reopen would accept is what the store shows now.
+    assert_eq!((far.row().cell.clone(), far.undecided()), (Some(tag("v3")), 1));
+}

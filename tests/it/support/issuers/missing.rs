@@ -35,6 +35,8 @@ pub(crate) const NEED_ETCD: &[&str] = &[
     "receiver::edges::etcd::what_is_too_large_is_refused_and_the_refusal_of_an_append_is_saved",
     "receiver::load::etcd::sixteen_writers_race_and_the_log_never_goes_back",
     "receiver::load::etcd::what_was_acknowledged_is_there_after_kills_under_load",
+    "upstreams::real::receivers::etcd::a_receiver_behind_the_gateway_takes_each_operation_once_and_nothing_old",
+    "upstreams::real::receivers::etcd::kills_of_the_receiver_in_the_middle_of_writes_lose_and_double_nothing",
 ];
 
 /// Every test that needs Redis.

@@ -164,6 +164,14 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "upstreams::delayed::alices_delayed_write_never_overwrites_what_bob_published",
     "upstreams::faults::a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened",
     "upstreams::faults::an_effect_whose_answer_was_lost_is_found_out",
+    "upstreams::frozen::postgres::frozen_stores_hold_up_their_own_and_nobody_else",
+    "upstreams::killed::postgres::a_write_that_lies_at_the_store_is_decided_and_the_late_request_changes_nothing",
+    "upstreams::killed::postgres::a_write_that_was_announced_and_never_sent_is_decided_by_whoever_comes_after",
+    "upstreams::killed::postgres::an_effect_whose_answer_died_with_the_gateway_is_found_out",
+    "upstreams::killed::postgres::an_outcome_that_was_recorded_and_never_told_is_told_by_whoever_comes_after",
+    "upstreams::paused::a_replica_that_hears_late_of_its_announcement_sends_nothing",
+    "upstreams::paused::a_replica_that_wakes_before_it_has_sent_sends_nothing",
+    "upstreams::paused::a_replica_that_wakes_to_an_answer_records_nothing_of_it",
 ];
 
 /// What was found; where nothing was, None if that is allowed.

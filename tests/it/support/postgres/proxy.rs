@@ -3,21 +3,26 @@
 //! It reads the frames of PostgreSQL's protocol on both sides. Told to, it forwards the next COMMIT and then nothing of
 //! what the server answers: the transaction is durable, and nobody is told.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// What the proxy is told; shared by its connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Orders {
     /// What becomes of the next COMMIT: one of the constants below.
     next: AtomicU8,
     swallowed: AtomicUsize,
     refuse: AtomicBool,
+    /// A text that marks the connection whose answers are delayed.
+    marked: Mutex<Option<&'static str>>,
+    /// Answers that may go on.
+    freed: Arc<Semaphore>,
 }
 
 const PASS: u8 = 0;
@@ -27,6 +32,8 @@ const SWALLOW: u8 = 1;
 const CUT: u8 = 2;
 /// Not forwarded; both sides closed.
 const LOSE: u8 = 3;
+/// Forwarded, and its answer comes late.
+const DELAY: u8 = 4;
 
 /// A proxy before one server.
 #[derive(Debug)]
@@ -41,7 +48,13 @@ impl Proxy {
     pub(crate) async fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let orders = Arc::new(Orders::default());
+        let orders = Arc::new(Orders {
+            next: AtomicU8::new(PASS),
+            swallowed: AtomicUsize::new(0),
+            refuse: AtomicBool::new(false),
+            marked: Mutex::default(),
+            freed: Arc::new(Semaphore::new(0)),
+        });
         let accepting = tokio::spawn(accept(listener, server, orders.clone()));
         Self { port, orders, accepting }
     }
@@ -59,6 +72,17 @@ impl Proxy {
     /// The next COMMIT never arrives, and both sides of its connection are closed.
     pub(crate) fn lose_the_next_commit(&self) {
         self.orders.next.store(LOSE, Ordering::SeqCst);
+    }
+
+    /// Each COMMIT of a connection that has prepared a statement with this text from now on is made, and its answer comes
+    /// only when it is freed.
+    pub(crate) fn delay_commits_after(&self, statement: &'static str) {
+        *self.orders.marked.lock().unwrap() = Some(statement);
+    }
+
+    /// Frees an answer that is delayed.
+    pub(crate) fn free(&self) {
+        self.orders.freed.add_permits(1);
     }
 
     /// From now on new connections are closed at once, or no longer.
@@ -110,7 +134,7 @@ async fn requests(
     fate: &AtomicU8,
 ) -> Option<()> {
     // The first message has no kind; a request for TLS is followed by another first message.
-    let mut first = true;
+    let (mut first, mut is_marked) = (true, false);
     loop {
         let mut head = Vec::new();
         if !first {
@@ -121,7 +145,10 @@ async fn requests(
         let mut body = vec![0; usize::try_from(length).unwrap().checked_sub(4)?];
         client.read_exact(&mut body).await.ok()?;
         first = first && body == 80_877_103_u32.to_be_bytes();
-        if is_commit(&head, &body) {
+        is_marked = is_marked || orders.marked.lock().unwrap().is_some_and(|text| contains(&body, text));
+        if is_commit(&head, &body) && is_marked {
+            fate.store(DELAY, Ordering::SeqCst);
+        } else if is_commit(&head, &body) {
             let next = orders.next.swap(PASS, Ordering::SeqCst);
             if next == LOSE {
                 orders.swallowed.fetch_add(1, Ordering::SeqCst);
@@ -132,6 +159,10 @@ async fn requests(
         server.write_all(&head).await.ok()?;
         server.write_all(&body).await.ok()?;
     }
+}
+
+fn contains(body: &[u8], text: &str) -> bool {
+    body.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 /// A simple query, or a statement to be prepared, that is a COMMIT.
@@ -159,6 +190,11 @@ async fn answers(
             return None;
         }
         match fate.load(Ordering::SeqCst) {
+            DELAY => {
+                orders.freed.acquire().await.ok()?.forget();
+                fate.store(PASS, Ordering::SeqCst);
+                client.write_all(&buffer[..length]).await.ok()?;
+            }
             PASS => client.write_all(&buffer[..length]).await.ok()?,
             SWALLOW => {
                 orders.swallowed.fetch_add(1, Ordering::SeqCst);

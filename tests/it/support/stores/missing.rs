@@ -13,11 +13,19 @@ pub(crate) const REMEDY: &str = "nginx is missing, or moto is and could not be f
     without having run; `stores::what_could_not_run` then names and counts them";
 
 /// Every test that needs nginx. A test that is not listed here fails; an entry that no test asks for, too.
-pub(crate) const NEED_NGINX: &[&str] = &["stores::nginx_keeps_what_it_is_given"];
+pub(crate) const NEED_NGINX: &[&str] = &[
+    "stores::nginx_keeps_what_it_is_given",
+    "upstreams::real::files::an_nginx_gets_exactly_one_request_for_each_operation",
+    "upstreams::real::files::an_nginx_is_refused_as_a_store_that_compares",
+];
 
 /// Every test that needs moto.
-pub(crate) const NEED_MOTO: &[&str] =
-    &["stores::moto_obeys_conditions_and_its_validators_are_hashes_of_the_content"];
+pub(crate) const NEED_MOTO: &[&str] = &[
+    "stores::moto_obeys_conditions_and_its_validators_are_hashes_of_the_content",
+    "upstreams::real::objects::an_s3_is_a_fence_with_the_stamp_inside_the_bytes",
+    "upstreams::real::objects::of_sixteen_at_once_the_one_that_won_is_in_the_bucket",
+    "upstreams::real::objects::with_the_stamp_beside_the_bytes_an_s3_is_refused",
+];
 
 /// Where nginx is. None, and the test must return at once, where there is none and that is allowed; without it the test
 /// fails. `test` is its name as it stands in [`NEED_NGINX`].

@@ -108,6 +108,11 @@ impl Moto {
         Self { port, _server: server }
     }
 
+    /// Where it listens on 127.0.0.1.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The address below which buckets are.
     pub(crate) fn base(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::process::Signal;
 
 use super::etcd_adapter::Keys;
 use super::python;
@@ -85,6 +86,16 @@ impl Receiver {
     /// A start over what is left; it listens elsewhere.
     pub(crate) fn start_again(&mut self) {
         self.begin();
+    }
+
+    /// A signal that does not end it, such as STOP and CONT.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.server.as_ref().expect("it runs").signal_all(signal);
+    }
+
+    /// Where it listens on 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.base.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap()
     }
 
     pub(crate) fn client(&self) -> Client {

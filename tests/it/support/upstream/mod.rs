@@ -2,10 +2,12 @@
 //! and it plays faults. It speaks raw HTTP/1.1 over TCP, so that an answer can be wrong in any way.
 
 mod faults;
+mod gate;
 mod raw;
 mod stores;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -14,6 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
 
 pub(crate) use faults::Fault;
+pub(crate) use gate::Gate;
 pub(crate) use raw::Arrival;
 pub(crate) use stores::{Applied, Kind, Tags};
 
@@ -30,6 +33,8 @@ pub(crate) struct Upstream {
 struct Shared {
     store: Mutex<Store>,
     log: Mutex<Vec<Arrival>>,
+    /// Requests that were answered, or whose connection was closed.
+    done: AtomicUsize,
     writes: Mutex<VecDeque<Fault>>,
     reads: Mutex<VecDeque<Fault>>,
     released: Semaphore,
@@ -41,6 +46,7 @@ impl Upstream {
         let shared = Arc::new(Shared {
             store: Mutex::new(Store::new(kind)),
             log: Mutex::default(),
+            done: AtomicUsize::new(0),
             writes: Mutex::default(),
             reads: Mutex::default(),
             released: Semaphore::new(0),
@@ -91,6 +97,12 @@ impl Upstream {
     /// What arrived, in order.
     pub(crate) fn log(&self) -> Vec<Arrival> {
         self.shared.log.lock().unwrap().clone()
+    }
+
+    /// Requests that have arrived and are not answered yet.
+    pub(crate) fn under_way(&self) -> usize {
+        let arrived = self.shared.log.lock().unwrap().len();
+        arrived.saturating_sub(self.shared.done.load(Ordering::SeqCst))
     }
 
     /// What had an effect, in the order of the effects.

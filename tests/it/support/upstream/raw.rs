@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -93,7 +94,9 @@ pub(super) async fn connection(mut stream: TcpStream, connection: usize, shared:
         };
         let queue = if arrival.reads() { &shared.reads } else { &shared.writes };
         let fault = queue.lock().unwrap().pop_front();
-        if !play(fault, &mut stream, &arrival, &body, &shared).await {
+        let goes_on = play(fault, &mut stream, &arrival, &body, &shared).await;
+        shared.done.fetch_add(1, Ordering::SeqCst);
+        if !goes_on {
             return;
         }
     }

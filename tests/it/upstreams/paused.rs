@@ -1,0 +1,154 @@
+//! A replica is stopped with an operation in its hands, and another takes that over. When the first one wakes it records
+//! nothing, and sends nothing that changes what was decided meanwhile.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::fleet::{PATIENCE, Stand};
+use super::scene::kind_of;
+use super::struck::Story;
+use crate::support::client::Answer;
+use crate::support::engines::{Kind, is_here};
+use crate::support::postgres::proxy::Proxy;
+use crate::support::postgres::replica::Site;
+use crate::support::postgres::{self, patience};
+use crate::support::upstream::{Applied, Arrival, Fault, Upstream};
+
+/// What must not change any more: the record, and what arrived at the store and had an effect there.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    records: Vec<Value>,
+    writes: Vec<Arrival>,
+    effects: Vec<Applied>,
+    content: Option<String>,
+}
+
+impl Seen {
+    async fn at(story: &Story, stand: &Stand) -> Self {
+        let client = story.fleet.last();
+        let records = client.operations(&stand.name()).await.into_values().collect();
+        let (writes, effects) = (stand.writes(), stand.effects());
+        Self { records, writes, effects, content: stand.content() }
+    }
+
+    async fn everywhere(story: &Story) -> Vec<Self> {
+        let mut all = Vec::new();
+        for stand in &story.fleet.stands {
+            all.push(Self::at(story, stand).await);
+        }
+        all
+    }
+}
+
+/// Stopped while the store had the request: the answer waits in the socket when the replica wakes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_wakes_to_an_answer_records_nothing_of_it() {
+    let test = "upstreams::paused::a_replica_that_wakes_to_an_answer_records_nothing_of_it";
+    if !is_here(Kind::Postgres, test) {
+        return;
+    }
+    let story = Story::begin(Kind::Postgres, "timeout_ms = 1000\nconnect_timeout_ms = 1000").await;
+    story.fleet.stands.iter().for_each(|stand| stand.store.fault(Fault::Hold));
+    let asked = story.ask();
+    story.until("it is at the store", |stand| stand.writes().len() == 2).await;
+    story.fleet.gateways[0].signal(Signal::STOP);
+    story.decided("applied").await;
+    for stand in story.fleet.stands.iter().filter(|stand| stand.class != "serial") {
+        stand.store.release();
+        stand.until_nothing_is_under_way().await;
+    }
+    let before = Seen::everywhere(&story).await;
+    story.fleet.gateways[0].signal(Signal::CONT);
+    for (answer, stand) in answers(asked).await.iter().zip(&story.fleet.stands) {
+        // All answers of one operation agree.
+        assert!((200..300).contains(&answer.status), "{}: {answer:?}", stand.class);
+        assert_eq!(answer.header("fencing-effect"), Some("applied"), "{}", stand.class);
+    }
+    assert_eq!(Seen::everywhere(&story).await, before);
+    story.judged(|_| 1).await;
+    story.fleet.end();
+}
+
+/// Stopped while its connection was coming to stand, so not a byte was sent: it never is, since others have decided and
+/// gone on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_wakes_before_it_has_sent_sends_nothing() {
+    let test = "upstreams::paused::a_replica_that_wakes_before_it_has_sent_sends_nothing";
+    if !is_here(Kind::Postgres, test) {
+        return;
+    }
+    let mut story = Story::begin(Kind::Postgres, "timeout_ms = 1000\nconnect_timeout_ms = 5000").await;
+    for stand in &mut story.fleet.stands {
+        stand.gate.shut().await;
+    }
+    let asked = story.ask();
+    for stand in &story.fleet.stands {
+        stand.operation(&story.fleet.first(), "p1", &["intent"]).await;
+    }
+    story.fleet.gateways[0].signal(Signal::STOP);
+    story.fleet.stands.iter_mut().for_each(|stand| stand.gate.open());
+    story.decided("not_applied").await;
+    // Others have gone on by now.
+    story.judged_at_the_last(|class| usize::from(class != "serial")).await;
+    let before = Seen::everywhere(&story).await;
+    story.fleet.gateways[0].signal(Signal::CONT);
+    for (answer, stand) in answers(asked).await.iter().zip(&story.fleet.stands) {
+        let effect = if stand.class == "serial" { "none" } else { "applied" };
+        assert_eq!(answer.header("fencing-effect"), Some(effect), "{}: {answer:?}", stand.class);
+    }
+    assert_eq!(Seen::everywhere(&story).await, before);
+    story.fleet.end();
+}
+
+/// The database has taken the announcement, and says so late: by then somebody else has decided and gone on. Whoever
+/// comes back from such a wait looks again before it sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_hears_late_of_its_announcement_sends_nothing() {
+    let test = "upstreams::paused::a_replica_that_hears_late_of_its_announcement_sends_nothing";
+    let Some(database) = postgres::needed(test).await else { return };
+    let store = Upstream::start(kind_of("serial"));
+    let rules = format!(
+        "max_connections = 6\n[namespaces.shop]\n[namespaces.shop.store]\nhttp = \"{}\"\nclass = \"serial\"\n\
+         timeout_ms = 200\nconnect_timeout_ms = 200\n",
+        store.url()
+    );
+    let port = database.url.rsplit(':').next().and_then(|rest| rest.split('/').next()).unwrap();
+    let proxy = Proxy::before(port.parse().unwrap()).await;
+    let site = Site::new(&database.url.replace(port, &proxy.port.to_string()), &rules);
+    let slow = site.start();
+    site.configure(&database.url, &rules);
+    let other = site.start();
+    let client = other.client();
+    let owner = client.acquire("shop/a", "alice").await;
+    proxy.delay_commits_after("INSERT INTO intents");
+    let (late, token) = (slow.client(), owner.token.clone());
+    let late = tokio::spawn(async move { late.put("shop/a", &token, "p1", "late", &[]).await });
+    let path = "/v1/operations/p1";
+    patience::until("the other one has given it up", PATIENCE, async || {
+        let answer = client.get(&format!("{path}?resource=shop%2Fa")).await;
+        (answer.status == 200 && answer.json()["state"] == "uncertain").then_some(())
+    })
+    .await;
+    let verdict = json!({"verdict": "not_applied", "evidence": "the log of the store", "reason": "a test"});
+    client.post(&format!("{path}/resolve?resource=shop%2Fa"), &verdict).await.expect(200);
+    let newer = client.put("shop/a", &owner.token, "p2", "newer", &[]).await;
+    assert_eq!(newer.status, 201, "{newer:?}");
+    (0..8).for_each(|_| proxy.free());
+    let answer = late.await.unwrap();
+    assert_eq!(answer.json()["code"], "operation_not_applied", "{answer:?}");
+    assert_eq!(store.log().iter().filter(|one| !one.reads()).count(), 1, "{:?}", store.log());
+    assert_eq!(store.content("/base/a").as_deref(), Some(b"newer".as_slice()));
+    assert_eq!((slow.terminate(), other.terminate()), (Some(0), Some(0)));
+}
+
+/// What the clients of the stopped replica are told when it has woken.
+async fn answers(asked: Vec<tokio::task::JoinHandle<Option<Answer>>>) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for asked in asked {
+        let answer = tokio::time::timeout(Duration::from_secs(30), asked).await;
+        all.push(answer.expect("it is answered in the end").unwrap().expect("nobody was killed"));
+    }
+    all
+}
