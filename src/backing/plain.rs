@@ -64,6 +64,8 @@ impl Upstream {
         let below = status.trim_start_matches('/').replace("{key}", &key_of(order));
         let draft = Draft::new(Verb::GET, format!("{}{below}", self.pool.line.prefix), Outgoing::none());
         match self.whole(draft, self.store.max_response_bytes).await {
+            // Accepted is not done.
+            Ok(whole) if whole.status == 202 => Asked::Unclear("the status address answered 202".to_owned()),
             Ok(whole) if whole.is_success() => Asked::Done(self.relayed(whole)),
             Ok(whole) if whole.status == 404 => Asked::NotFound,
             Ok(whole) => Asked::Unclear(format!("the status address answered {}", whole.status)),

@@ -41,8 +41,12 @@ impl Probe {
         if report.passed() {
             return Ok(());
         }
+        // Whatever comes first finds out whether the store is there at all.
+        if let Some(first) = report.checks.first().filter(|check| !check.passed) {
+            return Err(Failure::Unreachable(format!("the store could not be probed: {}", first.detail)));
+        }
         Err(Failure::Story(format!(
-            "the store does not do what class {class} promises; writes to it are refused"
+            "the store does not do what class {class} promises; a gateway in front of it refuses writes"
         )))
     }
 

@@ -147,7 +147,7 @@ fn operation(record: &OperationRecord) -> OperationJson<'_> {
         target: record.target.as_ref().map(Target::as_str),
         incarnation: Shown(record.incarnation),
         state: record.state.word(),
-        effect: effect(record.state).word(),
+        effect: effect(record).word(),
         position: Shown(record.position),
         sequence: record.sequence.map(Shown),
         commit: response.and_then(|saved| saved.commit).map(Shown),
@@ -184,9 +184,10 @@ fn saved(saved: &SavedResponse) -> ResponseJson<'_> {
     }
 }
 
-/// What the store holds of an operation in this state.
-const fn effect(state: OperationState) -> Effect {
-    match state {
+/// What the store holds of an operation. What was only assumed is not known.
+fn effect(record: &OperationRecord) -> Effect {
+    match record.state {
+        _ if record.resolution.as_ref().is_some_and(|how| how.assumed) => Effect::Unknown,
         OperationState::Applied | OperationState::ResolvedApplied => Effect::Applied,
         OperationState::Refused | OperationState::ResolvedNotApplied => Effect::None,
         OperationState::Intent | OperationState::Uncertain => Effect::Unknown,

@@ -1,8 +1,8 @@
 //! What an attempt taught, and the next step.
 //!
 //! Definitely without effect are only an attempt of which not one byte was sent, and a complete answer whose status says
-//! so; all else may have acted. Once there was a doubt, an answer of a later attempt says nothing about the earlier one,
-//! unless it is about the request itself, which is the same in both.
+//! so; all else may have acted. Once there was a doubt, a refusal of a later attempt says nothing about the earlier one,
+//! unless the store's contract says so.
 
 use crate::domain::operation::OperationState;
 use crate::domain::position::Position;
@@ -20,7 +20,9 @@ use super::{Scene, is_current};
 /// Refusals that say nothing about the request: they are not bound to the operation, which may succeed later.
 const UNBOUND: [u16; 4] = [401, 403, 425, 429];
 
-/// Refusals of the request itself: what holds for one attempt holds for every other with the same bytes.
+/// Refusals of the request itself. That what holds for one attempt holds for every other with the same bytes, only the
+/// contract of a fence-aware receiver says: elsewhere a proxy or a store may change its mind between two attempts, while
+/// the first one is still on its way.
 const OF_THE_REQUEST: [u16; 7] = [400, 405, 411, 413, 414, 415, 431];
 
 /// Far enough to be never: some 270 million years.
@@ -148,7 +150,8 @@ impl Scene<'_> {
         if !self.rules.refused.contains(relayed.status) {
             return Ok(self.doubted(intent));
         }
-        if intent.doubt && !OF_THE_REQUEST.contains(&relayed.status) {
+        let by_contract = self.class == Class::FenceAware && OF_THE_REQUEST.contains(&relayed.status);
+        if intent.doubt && !by_contract {
             return Ok(self.later(intent, true));
         }
         if UNBOUND.contains(&relayed.status) {

@@ -11,7 +11,7 @@ use super::super::command::Claim;
 use super::super::incarnation::{addressed, begun};
 use super::super::lease::{newest_lease, write_down};
 use super::super::outcome::{Refusal, Verdict};
-use super::super::rows::{Life, Mark, ResourceRow};
+use super::super::rows::{Life, Mark, OperationRecord, ResourceRow};
 use super::super::{Change, InForce, Inconsistent, Snapshot};
 use super::Case;
 use crate::domain::time::Timestamp;
@@ -81,11 +81,20 @@ fn recorded(case: &Case<'_>) -> Result<Option<Verdict>, Inconsistent> {
     Ok(Some(match record.state {
         OperationState::Intent => Verdict::Refuse(Refusal::OperationInProgress),
         OperationState::Uncertain => Verdict::Refuse(Refusal::OutcomeUncertain),
+        // What nobody saw is not known, though the lane is free.
+        OperationState::ResolvedNotApplied if was_assumed(record) => {
+            Verdict::Refuse(Refusal::OutcomeUncertain)
+        }
         OperationState::ResolvedNotApplied => Verdict::Refuse(Refusal::NotApplied),
         OperationState::Applied | OperationState::Refused | OperationState::ResolvedApplied => {
             Verdict::Replay(Box::new(case.replay(record)?))
         }
     }))
+}
+
+/// Whether a doubt was ended by a configured time, and by nobody who looked.
+fn was_assumed(record: &OperationRecord) -> bool {
+    record.resolution.as_ref().is_some_and(|resolution| resolution.assumed)
 }
 
 /// Rows 1, 3 and 4 for an announced operation. One that creates a deleted resource again is announced in the
