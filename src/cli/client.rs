@@ -12,11 +12,20 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::failure::{Failure, Problem};
+use super::relayed::Relayed;
 use crate::domain::resource::Path;
 use crate::limits::{CLIENT_ANSWER_BYTES, CLIENT_CONNECT_TIMEOUT, CLIENT_TIMEOUT};
 
 /// All but the unreserved characters of RFC 3986; a slash is encoded too, so this is for one segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A write that was not refused.
+pub(super) enum Delivered {
+    /// The gateway's receipt.
+    Gateway(Answer),
+    /// What the store behind it answered.
+    Store(Relayed),
+}
 
 /// A gateway somewhere.
 pub(super) struct Client {
@@ -57,7 +66,21 @@ impl Client {
     pub(super) async fn ask(&self, request: RequestBuilder, again: &str) -> Result<Answer, Failure> {
         let mut response = self.open(request, again).await?;
         let body = self.read(&mut response, again).await?;
-        let json: Value = serde_json::from_slice(&body).map_err(|_| self.foreign(&response))?;
+        self.json_of(&response, body)
+    }
+
+    /// The same for a write, which a store behind the gateway may have answered in its own words.
+    pub(super) async fn deliver(&self, request: RequestBuilder, again: &str) -> Result<Delivered, Failure> {
+        let mut response = self.open(request, again).await?;
+        let body = self.read(&mut response, again).await?;
+        match Relayed::head(&response) {
+            Some(head) => Ok(Delivered::Store(head.with(body))),
+            None => self.json_of(&response, body).map(Delivered::Gateway),
+        }
+    }
+
+    fn json_of(&self, response: &Response, body: Vec<u8>) -> Result<Answer, Failure> {
+        let json: Value = serde_json::from_slice(&body).map_err(|_| self.foreign(response))?;
         Ok(Answer { raw: body, json })
     }
 
@@ -68,6 +91,9 @@ impl Client {
             return Ok(response);
         }
         let body = self.read(&mut response, again).await?;
+        if let Some(head) = Relayed::head(&response) {
+            return Err(Failure::Relayed(Box::new(head.with(body))));
+        }
         match Problem::read(&body, &self.base) {
             Some(problem) if problem.status() == response.status().as_u16() => {
                 Err(Failure::Refused(Box::new(problem)))

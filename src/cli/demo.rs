@@ -43,7 +43,9 @@ pub(super) async fn run(output: &Output) -> Result<(), Failure> {
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_)) => other,

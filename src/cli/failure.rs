@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::relayed::Relayed;
 use super::table::clean;
 use crate::config::Mistakes;
 
@@ -55,12 +56,16 @@ pub(super) enum Failure {
     Start(anyhow::Error),
     /// The gateway said no.
     Refused(Box<Problem>),
+    /// A store behind it said no.
+    Relayed(Box<Relayed>),
     /// No connection: nothing was sent.
     Unreachable(String),
     /// Something was sent and no usable answer came.
     Lost(String),
     /// Standard output or a file does not take the answer.
     Output(io::Error),
+    /// A lease waits for a barrier: it is granted, and may not be used yet.
+    Pending(String),
     /// What was tried did not go as it must.
     Story(String),
     /// `run` did not become the owner.
@@ -195,10 +200,12 @@ impl Failure {
     pub(super) fn ending(&self) -> Ending {
         match self {
             Self::Refused(problem) => problem.ending(),
+            Self::Relayed(relayed) => relayed.ending(),
             Self::Unreachable(_) | Self::Lost(_) => Ending::Unknown,
             // `fencegate … | head` is no failure: the reader has seen what it wanted.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
             Self::Usage(_) | Self::Mistakes(_) | Self::Start(_) | Self::Output(_) => Ending::Unusable,
+            Self::Pending(_) => Ending::Unsettled,
             Self::Story(_) => Ending::Refused,
             Self::NeverOwned(_) => Ending::NeverOwned,
             Self::OwnershipLost(_) => Ending::OwnershipLost,
@@ -209,9 +216,11 @@ impl Failure {
     pub(super) fn brief(&self) -> String {
         let text = match self {
             Self::Refused(problem) => problem.brief(),
+            Self::Relayed(relayed) => relayed.brief(),
             Self::Usage(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => text.clone(),
@@ -229,6 +238,8 @@ impl Failure {
                 format!("error: {}", clean(text))
             }
             Self::NeverOwned(_) | Self::OwnershipLost(_) => format!("fencegate run: {}", self.brief()),
+            Self::Pending(text) => format!("not settled: {}", clean(text)),
+            Self::Relayed(relayed) => format!("{}\n\n{}", relayed.brief(), relayed.told()),
             Self::Mistakes(mistakes) => clean(&mistakes.to_string()),
             Self::Start(error) => format!("error: {}", clean(&format!("{error:#}"))),
             Self::Refused(problem) => problem.told(),
@@ -241,10 +252,12 @@ impl Failure {
     pub(super) fn as_json(&self) -> Value {
         match self {
             Self::Refused(problem) => problem.raw.clone(),
+            Self::Relayed(relayed) => relayed.as_json(),
             Self::Mistakes(mistakes) => json!({ "mistakes": mistakes.iter().collect::<Vec<_>>() }),
             Self::Usage(text)
             | Self::Unreachable(text)
             | Self::Lost(text)
+            | Self::Pending(text)
             | Self::Story(text)
             | Self::NeverOwned(text)
             | Self::OwnershipLost(text) => {

@@ -55,6 +55,8 @@ pub(super) fn told(resource: &Value) -> String {
             ("lease position", "/lease/position"),
             ("lease left ms", "/lease/remaining_ms"),
             ("waiting", "/waiting"),
+            ("lane", "/lane"),
+            ("quarantined", "/quarantined"),
         ],
     );
     let targets =

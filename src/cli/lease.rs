@@ -12,7 +12,7 @@ use super::answer::Answer;
 use super::client::{Client, segment};
 use super::failure::Failure;
 use super::output::Output;
-use super::wish::{Outlook, Wish, outlook};
+use super::wish::{Outlook, PENDING, Wish, is_pending, outlook};
 use super::{table, words};
 use crate::app::{OsEntropy, WakefulClock};
 use crate::domain::entropy::Entropy;
@@ -134,6 +134,7 @@ impl Acquire {
         loop {
             let request = wish.request(client, end.saturating_sub(clock.elapsed()));
             let failure = match client.ask(request, &again).await {
+                Ok(answer) if is_pending(&answer.json) => Failure::Pending(format!("{PENDING}. {again}")),
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -163,7 +164,11 @@ impl Transfer {
         let again = format!(
             "Run the same command again with --request-id {request_id}: it finds the same successor's lease"
         );
-        client.ask(request, &again).await
+        let answer = client.ask(request, &again).await?;
+        if is_pending(&answer.json) {
+            return Err(Failure::Pending(format!("{PENDING}. {again}")));
+        }
+        Ok(answer)
     }
 }
 

@@ -21,6 +21,8 @@ mod operations;
 mod output;
 mod pace;
 mod probe;
+mod relayed;
+mod resolve;
 mod run;
 mod serve;
 mod settings;
@@ -126,17 +128,23 @@ enum Command {
     ///
     /// Its worker hears of it with its next renewal. What has not begun yet can be called off too.
     Cancel(control::Control),
-    /// End a cancellation
+    /// End a cancellation or a quarantine
     ///
     /// Every token of before stays refused. Under an external issuer it takes a fencing token that is freshly read there.
     Reopen(control::Control),
-    /// Show the durable outcomes of a resource's operations
+    /// Show the durable outcomes of a resource's operations, or what is undecided anywhere
     ///
-    /// Newest first, or one of them by its id: the way out of a lost answer.
+    /// Newest first, or one of them by its id: the way out of a lost answer. Without a resource: those of all resources
+    /// that are in doubt (uncertain) or being carried out (intent).
     Operations(operations::Operations),
+    /// Say what became of an uncertain operation, and free what waits for it
+    ///
+    /// For a store that can tell nothing: look there, then say it here. It is recorded with evidence and reason, and is
+    /// never undone.
+    Resolve(resolve::Resolve),
     /// Try a store behind HTTP on what its class promises
     ///
-    /// Of a namespace in the configuration, or of any address: fencegate probe --class fence_aware http://127.0.0.1:9090/
+    /// Of a namespace in the configuration, or of any address: `fencegate probe --class fence_aware http://127.0.0.1:9090/`
     /// It writes below .fencegate-probe; of class idempotent it sends one request twice. Exit code 1 when it is not passed.
     Probe(probe::Probe),
     /// Play the problem with two real processes, one of them stopped past its lease
@@ -215,6 +223,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
             with_client(&url, async |client| call.run(Verb::Reopen, &client, output).await)
         }
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Resolve(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Probe(command) => command.run(config, output),
         Command::Demo => block_on(demo::run(output)),
         Command::Bench(command) => command.run(output),

@@ -22,7 +22,7 @@ pub(super) struct Probe {
     /// A namespace of the configuration, or the address of a store
     #[arg(value_name = "NAMESPACE|URL")]
     target: String,
-    /// Class of the store at an address: conditional, fence_aware, idempotent or serial
+    /// Class of the store at an address: `conditional`, `fence_aware`, `idempotent` or `serial`
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
     /// A further key of the store at an address, as in the configuration: --set 'stamp={ header = "x-fencing-stamp" }'
@@ -71,7 +71,7 @@ impl Probe {
                 "give --class: conditional, fence_aware, idempotent or serial".to_owned(),
             ));
         };
-        let more: String = self.set.iter().map(|pair| format!("{pair}\n")).collect();
+        let more = self.set.join("\n");
         let (address, class) = (toml_text(&self.target), toml_text(class));
         let text = format!("[namespaces.{ALONE}.store]\nhttp = {address}\nclass = {class}\n{more}");
         let file = FileText { path: Path::new("(command line)"), text: &text };

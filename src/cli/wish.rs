@@ -54,6 +54,14 @@ impl Wish {
     }
 }
 
+/// A lease that waits for a barrier has no token yet.
+pub(super) fn is_pending(lease: &Value) -> bool {
+    lease.get("state").and_then(Value::as_str) == Some("pending_barrier")
+}
+
+/// What is said of one.
+pub(super) const PENDING: &str = "the lease is granted and waits until nothing older can become authoritative in the store (pending_barrier)";
+
 /// What may be expected of a repetition.
 pub(super) enum Outlook {
     /// The same answer.
@@ -77,8 +85,9 @@ pub(super) fn outlook(failure: &Failure) -> Outlook {
             if problem.is_doubtful() { Outlook::Doubtful { pause } } else { Outlook::Open { pause } }
         }
         Failure::Unreachable(_) => Outlook::Open { pause: jittered(RUN_PAUSE_MOST) },
-        Failure::Lost(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
+        Failure::Lost(_) | Failure::Pending(_) => Outlook::Doubtful { pause: jittered(RUN_PAUSE_MOST) },
         Failure::Refused(_)
+        | Failure::Relayed(_)
         | Failure::Usage(_)
         | Failure::Mistakes(_)
         | Failure::Start(_)

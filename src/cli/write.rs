@@ -9,9 +9,9 @@ use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Map, Value};
 
-use super::client::{Client, encoded};
+use super::client::{Client, Delivered, encoded};
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{self, Output};
 use super::table;
 use super::words::{self, TokenText};
 use crate::domain::counter::{Incarnation, Sequence};
@@ -64,8 +64,10 @@ impl Write {
             "Run the same command again with the same operation id {:?}: it is applied at most once",
             self.operation.as_str()
         );
-        let answer = client.ask(self.request(client)?, &again).await?;
-        output.answer(&answer.raw, || told(&answer.json))
+        match client.deliver(self.request(client)?, &again).await? {
+            Delivered::Gateway(answer) => output.answer(&answer.raw, || told(&answer.json)),
+            Delivered::Store(relayed) => output.answer(&output::json(&relayed.as_json()), || relayed.told()),
+        }
     }
 
     /// The token given, or the one among several that is for this resource or for what the name lies below.

@@ -47,15 +47,14 @@ pub(super) async fn raise(shop: &Arc<Shop>, resource: &ResourceName, lease: Opti
             Some(step) => take(shop, &upstream, resource, step).await,
             None => None,
         };
-        learnt = match taken {
-            Some(learnt) => learnt,
-            None => {
-                if !shop.pause(pause).await {
-                    return false;
-                }
-                pause = pause.saturating_mul(2).min(BARRIER_PAUSE_MOST);
-                BarrierFinding::Nothing
+        learnt = if let Some(learnt) = taken {
+            learnt
+        } else {
+            if !shop.pause(pause).await {
+                return false;
             }
+            pause = pause.saturating_mul(2).min(BARRIER_PAUSE_MOST);
+            BarrierFinding::Nothing
         };
     }
     false

@@ -37,7 +37,7 @@ async fn once(shop: &Arc<Shop>) {
         }
     };
     for intent in due {
-        take_up(shop, intent);
+        take_up(shop, &intent);
     }
     for lease in pending {
         if lease.members().any(|(resource, _)| shop.raised().contains(resource)) {
@@ -59,14 +59,14 @@ pub(super) async fn of_resource(shop: &Arc<Shop>, resource: ResourceName) {
     });
     if let Ok((now, intents)) = found.await {
         for intent in intents.into_iter().filter(|intent| intent.due_at <= now) {
-            take_up(shop, intent);
+            take_up(shop, &intent);
         }
     }
 }
 
 /// Goes on with an operation, unless this process does already.
-fn take_up(shop: &Arc<Shop>, intent: IntentRow) {
-    let key = intent.key();
+fn take_up(shop: &Arc<Shop>, intent: &IntentRow) {
+    let (key, attempt) = (intent.key(), intent.record.attempt);
     if shop.upstream_of(&key.0).is_none() || shop.driven().contains(&key) {
         return;
     }
@@ -74,7 +74,7 @@ fn take_up(shop: &Arc<Shop>, intent: IntentRow) {
     let working = shop.clone();
     shop.spawn(async move {
         let since = (working.elapsed)();
-        let resume = Command::Resume(Resume { key, attempt: intent.record.attempt });
+        let resume = Command::Resume(Resume { key, attempt });
         if let Ok(Outcome::Settled(settled)) = working.ledger.submit(resume).await
             && let Settled::Again(attempt) = *settled
         {

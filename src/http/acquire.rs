@@ -270,10 +270,11 @@ pub(super) async fn behind_barriers(
     let raised = hall.door.dispatch.raise_for(&grant.view.lease);
     // Given up or too late: the answer is then how it stands now.
     drop(tokio::time::timeout(budget.max(BARRIER_WAIT), raised).await);
-    match hall.decide(again, Subject::default(), None).await? {
-        Outcome::Granted(now) => Ok(granted(&Grant { repeated: grant.repeated, ..*now }, hall.namespaces())),
-        outcome => Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default()))),
+    let outcome = hall.decide(again, Subject::default(), None).await?;
+    if let Outcome::Granted(now) = outcome {
+        return Ok(granted(&Grant { repeated: grant.repeated, ..*now }, hall.namespaces()));
     }
+    Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }
 
 /// The lease with its sealed tokens, for its owner.

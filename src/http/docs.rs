@@ -25,6 +25,8 @@ macro_rules! pages {
 
 pages! {
     "advance_forbidden",
+    "already_resolved",
+    "batch_unsupported",
     "body_too_large",
     "cancelled",
     "database_unavailable",
@@ -45,6 +47,7 @@ pages! {
     "invalid_token",
     "issuer_behind",
     "issuer_external",
+    "lane_busy",
     "lease_expired",
     "lease_held",
     "lease_released",
@@ -56,10 +59,12 @@ pages! {
     "operation_id_required",
     "operation_in_progress",
     "operation_mismatch",
+    "operation_not_applied",
     "outcome_uncertain",
     "overloaded",
     "precondition_failed",
     "precondition_required",
+    "quarantined",
     "reason_required",
     "request_mismatch",
     "request_timeout",
@@ -73,6 +78,7 @@ pages! {
     "token_required",
     "unknown_namespace",
     "unsupported_media_type",
+    "upstream_unreachable",
     "wait_timeout",
 }
 

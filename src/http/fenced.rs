@@ -3,11 +3,11 @@
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::domain::namespaces::NamespaceRules;
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::{Effect, Method};
 use crate::domain::policy::Store;
 use crate::domain::position::Position;
@@ -40,7 +40,13 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 pub(super) const HEADERS: Words =
     Words { token: "Fencing-Token", operation_id: "Idempotency-Key", sequence: "Fencing-Sequence" };
 
-/// PUT, POST and DELETE.
+/// What the store behind an address takes, as `Allow` lists it; none where the address leads to no store.
+pub(super) fn methods_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
+    let store = names::place_below(uri, "/fenced", known).ok()?.rules.definition.store;
+    Some(store.class().map_or(DOCUMENT_METHODS, relay::methods_of))
+}
+
+/// PUT, POST, PATCH and DELETE.
 pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let place = names::place_below(&asked.head.uri, "/fenced", asked.hall.namespaces())?;
     if let Store::Http(class) = place.rules.definition.store {

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -152,7 +152,7 @@ async fn called(
     head: &Parts,
     payload: &mut Payload,
 ) -> Result<Response, Problem> {
-    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, &head.method))?;
+    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, head, hall.namespaces()))?;
     extract::addressed(head)?;
     extract::single(&head.headers)?;
     // What the query of the data plane means, the store behind it tells.
@@ -165,12 +165,10 @@ async fn called(
     }
 }
 
-fn not_allowed(route: &Route, method: &Method) -> Problem {
-    let allow = route.allow();
-    let mut detail = format!("{method} is not allowed here; this address takes {allow}");
-    if route.is_data_plane() {
-        detail.push_str("; a document is replaced as a whole, with PUT or POST");
-    }
+fn not_allowed(route: &Route, head: &Parts, known: &Namespaces) -> Problem {
+    let of_store = if route.is_data_plane() { fenced::methods_of(&head.uri, known) } else { None };
+    let allow = of_store.map_or_else(|| route.allow(), str::to_owned);
+    let detail = format!("{} is not allowed here; this address takes {allow}", head.method);
     Problem::method_not_allowed(detail, allow)
 }
 

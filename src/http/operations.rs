@@ -95,7 +95,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
 async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
     let words = [OperationState::Intent.word(), OperationState::Uncertain.word()];
     let wanted = asked.query.word("state", &words, OperationState::from_word)?;
-    let Some(wanted) = wanted else {
+    let Some(wanted) = wanted.filter(|state| words.contains(&state.word())) else {
         let detail = "name the resource with resource=namespace%2Fname, or ask for state=uncertain or state=intent of all";
         return Err(malformed(detail));
     };

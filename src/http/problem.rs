@@ -321,10 +321,15 @@ pub(super) const fn status_of(done: Done) -> StatusCode {
     }
 }
 
+/// The status that an upstream answered.
+pub(super) fn status_relayed(status: u16) -> StatusCode {
+    // The client to upstreams lets no other through.
+    StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
 /// The status of a decided operation, first answer and replay alike: what the upstream answered, where it is one's.
 pub(super) fn status_saved(saved: &SavedResponse) -> StatusCode {
-    let relayed = saved.relayed.as_ref().and_then(|head| StatusCode::from_u16(head.status).ok());
-    relayed.unwrap_or_else(|| status_of(saved.done))
+    saved.relayed.as_ref().map_or_else(|| status_of(saved.done), |head| status_relayed(head.status))
 }
 
 /// A command that got no outcome. `location` is where the outcome can be asked for, if it is one of an operation.

@@ -44,6 +44,9 @@ const USUAL_WAIT: Duration = Duration::from_secs(5);
 /// Methods that a store with cells takes.
 const CELL_METHODS: &str = "GET, HEAD, PUT, DELETE";
 
+/// Methods that go to every other store as they come.
+const PLAIN_METHODS: &str = "GET, HEAD, PUT, POST, PATCH, DELETE";
+
 /// PUT, POST, PATCH and DELETE.
 pub(super) async fn write(
     asked: Asked<'_>,
@@ -85,7 +88,7 @@ pub(super) async fn write(
         async move {
             let began = clock.monotonic();
             let member = carrying.member.clone();
-            let answer = carrying.to_the_end(room).await;
+            let answer = carrying.carry(room).await;
             drop(memory);
             answer.note(&member, clock.monotonic().saturating_sub(began));
             answer
@@ -130,7 +133,7 @@ async fn member(
 ) -> Result<(Member, Vec<OwnedSemaphorePermit>), Problem> {
     let headers = asked.headers();
     let method = Method::from_word(asked.head.method.as_str()).ok_or_else(Problem::fault_without_change)?;
-    fits(class, method)?;
+    fits(class, method, asked.head.uri.query())?;
     if !store.forward_headers.iter().any(|name| name == "content-encoding") {
         extract::not_encoded(headers)?;
     }
@@ -176,14 +179,25 @@ fn whole(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A cell is replaced or emptied as a whole.
-fn fits(class: Class, method: Method) -> Result<(), Problem> {
+/// What a store of this class takes, as `Allow` lists it.
+pub(super) const fn methods_of(class: Class) -> &'static str {
+    match class {
+        Class::Conditional => CELL_METHODS,
+        Class::FenceAware | Class::Idempotent | Class::Serial => PLAIN_METHODS,
+    }
+}
+
+/// A cell is replaced or emptied as a whole, and has one address.
+fn fits(class: Class, method: Method, query: Option<&str>) -> Result<(), Problem> {
     match (class, method) {
         (Class::Conditional, Method::Post | Method::Patch) => {
             let word = method.word();
             let detail =
                 format!("{word} is not possible here: the store compares and sets whole cells; use PUT");
-            Err(Problem::method_not_allowed(detail, CELL_METHODS.to_owned()))
+            Err(Problem::method_not_allowed(detail, methods_of(class).to_owned()))
+        }
+        (Class::Conditional, Method::Put | Method::Delete) if query.is_some() => {
+            Err(malformed("the store compares and sets whole cells, which have no query; leave it out"))
         }
         (Class::Conditional, Method::Put | Method::Delete)
         | (Class::FenceAware | Class::Idempotent | Class::Serial, _) => Ok(()),

@@ -57,14 +57,18 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "limits"]),
     ("backing", &["domain", "limits"]),
-    ("http", &["ledger", "protocol", "domain", "limits"]),
+    ("dispatch", &["ledger", "backing", "protocol", "domain", "limits"]),
+    ("http", &["dispatch", "ledger", "protocol", "domain", "limits"]),
     ("config", &["domain", "limits"]),
-    ("app", &["http", "ledger", "config", "protocol", "domain", "telemetry", "limits"]),
+    (
+        "app",
+        &["http", "dispatch", "ledger", "backing", "config", "protocol", "domain", "telemetry", "limits"],
+    ),
     ("bench", &["domain", "limits"]),
     ("cli", &["app", "bench", "config", "domain", "limits", "telemetry"]),
 ];
@@ -115,7 +119,9 @@ fn domain_and_protocol_are_pure() {
 
 #[test]
 fn only_the_ledger_knows_sql_and_it_knows_no_status() {
-    for folder in ["src/http", "src/domain", "src/protocol", "src/cli", "src/config"] {
+    let others = ["http", "dispatch", "backing", "domain", "protocol", "cli", "config"];
+    for folder in others.map(|room| format!("src/{room}")) {
+        let folder = folder.as_str();
         if root().join(folder).exists() {
             banned(folder, &["sqlx", "SELECT ", "INSERT ", "BEGIN IMMEDIATE"], &[]);
         }
@@ -125,7 +131,7 @@ fn only_the_ledger_knows_sql_and_it_knows_no_status() {
 
 #[test]
 fn only_position_compares_positions() {
-    for folder in ["src/http", "src/ledger", "src/app", "src/cli"] {
+    for folder in ["src/http", "src/dispatch", "src/backing", "src/ledger", "src/app", "src/cli"] {
         banned(folder, &["is_below(", "is_above(", "is_revoked_through("], &[]);
     }
     for source in sources("src") {
@@ -163,6 +169,21 @@ fn only_problem_maps_refusals_to_status_codes() {
     let statuses: Vec<String> = codes.iter().map(|code| format!("StatusCode::{code}")).collect();
     let words: Vec<&str> = statuses.iter().map(String::as_str).collect();
     banned("src/http", &words, &["http/problem.rs", "http/problem/code.rs"]);
+}
+
+/// Dispatch carries and decides nothing; the client to stores sends once and knows nobody; and no handler reaches a store
+/// but through dispatch.
+#[test]
+fn only_the_rules_say_what_is_sent_and_what_it_meant() {
+    let web = ["axum", "hyper", "reqwest", "StatusCode"];
+    banned("src/dispatch", &[&web[..], &["Decision", "Change::", "decide("]].concat(), &[]);
+    banned(
+        "src/backing",
+        &["axum", "reqwest", "Outcome", "Refusal", "redirect", "HTTP_PROXY", "http_proxy"],
+        &[],
+    );
+    banned("src/http", &["Upstream::open", "send_cell", ".rewrite_cell(", ".read_cell("], &[]);
+    banned("src/protocol", &["crate::backing", "crate::dispatch"], &[]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The binary as a person or a script uses it, against a real gateway in a process of its own.
 
 mod leases;
+mod upstreams;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -54,7 +55,13 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
+        Self::configured("")
+    }
+
+    /// With this configuration.
+    fn configured(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("fencegate.toml"), settings).unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let mut serve = fencegate(folder.path(), &["serve", "--listen", &address]);
         let child = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -177,6 +184,7 @@ fn completions_manual_pages_and_the_description_come_out_of_the_binary() {
         "fencegate-write.1",
         "fencegate-lease-transfer.1",
         "fencegate-cancel.1",
+        "fencegate-resolve.1",
     ] {
         assert!(folder.path().join("pages").join(page).is_file(), "{page}");
     }

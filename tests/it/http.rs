@@ -13,5 +13,7 @@ mod ownership;
 mod rows;
 mod scripted;
 mod secrets;
+mod stores;
 mod system;
+mod upstreams;
 mod writing;

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calls;
+mod forward;
 mod history;
 mod key;
 mod owners;

@@ -15,7 +15,7 @@ use crate::app::WakefulClock;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::pace::jittered;
-use crate::cli::wish::{Outlook, Wish, outlook};
+use crate::cli::wish::{Outlook, PENDING, Wish, is_pending, outlook};
 use crate::limits::{RUN_ANSWER_TIMEOUT, RUN_PAUSE_LEAST, RUN_PAUSE_MOST, RUN_RELEASE_PATIENCE};
 
 /// Why there is no lease.
@@ -53,8 +53,10 @@ pub(super) async fn acquire(
         | Failure::Start(_)
         | Failure::Refused(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
         | Failure::Output(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_)) => {
@@ -95,6 +97,9 @@ async fn granted(
     sent: Duration,
     lease: &Value,
 ) -> Result<Tenure, Failure> {
+    if is_pending(lease) {
+        return Err(Failure::Pending(PENDING.to_owned()));
+    }
     let Some((mut tenure, terms)) = Tenure::read(sent, lease) else {
         return Err(Failure::Lost("the answer of the gateway gives no token".to_owned()));
     };

@@ -125,8 +125,10 @@ fn not_renewed(failure: &Failure) -> Attempt {
         | Failure::Mistakes(_)
         | Failure::Start(_)
         | Failure::Unreachable(_)
+        | Failure::Relayed(_)
         | Failure::Lost(_)
         | Failure::Output(_)
+        | Failure::Pending(_)
         | Failure::Story(_)
         | Failure::NeverOwned(_)
         | Failure::OwnershipLost(_) => Attempt::Failed { why, retry_after: None },

@@ -30,14 +30,12 @@ pub(in super::super) struct About<'a> {
 pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::OperationMismatch => Code::OperationMismatch,
-        Refusal::OperationInProgress => Code::OperationInProgress,
+        Refusal::OperationInProgress | Refusal::NotUncertain => Code::OperationInProgress,
         Refusal::OutcomeUncertain => Code::OutcomeUncertain,
         Refusal::Quarantined { .. } => Code::Quarantined,
         Refusal::LaneBusy { .. } => Code::LaneBusy,
         Refusal::NotApplied => Code::OperationNotApplied,
         Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
-        Refusal::NotUncertain => Code::OperationInProgress,
-        Refusal::NoSuchOperation => Code::NotFound,
         Refusal::IncarnationGone { .. } => Code::IncarnationGone,
         Refusal::Deleted { .. } => Code::Deleted,
         Refusal::Cancelled => Code::Cancelled,
@@ -54,7 +52,10 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::SequenceGap { .. } => Code::SequenceGap,
         Refusal::PreconditionRequired => Code::PreconditionRequired,
         Refusal::PreconditionFailed { .. } => Code::PreconditionFailed,
-        Refusal::NothingToDelete | Refusal::NothingToControl | Refusal::NoSuchLease => Code::NotFound,
+        Refusal::NothingToDelete
+        | Refusal::NothingToControl
+        | Refusal::NoSuchLease
+        | Refusal::NoSuchOperation => Code::NotFound,
         Refusal::FreshTokenRequired => Code::TokenRequired,
         Refusal::UnknownNamespace(_) => Code::UnknownNamespace,
         Refusal::DefinitionDiffers { .. } => Code::DefinitionDiffers,

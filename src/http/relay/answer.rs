@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -112,8 +112,7 @@ fn unbound(relayed: Relayed, standing: Standing) -> Response {
     relay(&mut headers, &relayed.headers, relayed.etag.as_deref());
     set(&mut headers, FENCING_EFFECT, Effect::None.word());
     set(&mut headers, FENCING_FLOOR, &standing.floor.to_string());
-    let status = StatusCode::from_u16(relayed.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    (status, headers, Body::from(relayed.body)).into_response()
+    (problem::status_relayed(relayed.status), headers, Body::from(relayed.body)).into_response()
 }
 
 /// The upstream's headers, and the mark that they are its.

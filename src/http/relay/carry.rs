@@ -53,7 +53,7 @@ enum Judged {
 
 impl Carrying {
     /// Carries it until it is decided, or the caller's patience is over.
-    pub(super) async fn to_the_end(mut self, room: Room) -> Carried {
+    pub(super) async fn carry(mut self, room: Room) -> Carried {
         let until = instant() + self.wait;
         let mut room = Some(room);
         let mut observer: Option<Observer> = None;
@@ -66,10 +66,9 @@ impl Carrying {
                     let room = room.take().or_else(|| self.dispatch.room());
                     let Some(room) = room else { return self.uncertain() };
                     self.is_another_delivery();
-                    match self.carried(*attempt, since, room, until).await {
-                        Some(carried) => return carried,
-                        // Somebody else has taken a step: what came of it, the record tells.
-                        None => continue,
+                    // Where somebody else has taken a step, what came of it the record tells.
+                    if let Some(carried) = self.carried(*attempt, since, room, until).await {
+                        return carried;
                     }
                 }
                 Judged::InTheWay(members) if instant() >= until => return refused(&members),

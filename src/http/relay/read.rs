@@ -15,9 +15,9 @@ use crate::protocol::rows::Life;
 
 use super::super::fenced::{absent, deleted, in_force, set};
 use super::super::names::Place;
-use super::super::problem::{Code, Problem};
+use super::super::problem::{self, Code, Problem};
 use super::super::query::malformed;
-use super::super::wire::{FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR};
+use super::super::wire::{FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR, FENCING_POSITION, FENCING_SOURCE};
 use super::super::{Asked, extract};
 use super::answer::relay;
 
@@ -56,11 +56,13 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
         return Err(unmatched(&preconditions, tag));
     }
     if preconditions.if_none_match.as_ref().is_some_and(|tags| tags.matches_weakly(tag)) && tag.is_some() {
-        return Ok((StatusCode::NOT_MODIFIED, headers_of(&answer, &known, tag)).into_response());
+        let mut headers = headers_of(&answer, &known, tag);
+        // The upstream answered with the content: it is the gateway that compares with its own validator.
+        headers.remove(FENCING_SOURCE);
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
     let headers = headers_of(&answer, &known, tag);
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    Ok((status, headers, Body::new(answer.body)).into_response())
+    Ok((problem::status_relayed(answer.status), headers, Body::new(answer.body)).into_response())
 }
 
 /// What the gateway knows of a cell; the other classes have no record that a read could be held against.
@@ -80,6 +82,7 @@ async fn recorded(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Opti
 struct Known {
     validator: Option<Validator>,
     tag: Option<EntityTag>,
+    applied: Option<String>,
     floor: Option<String>,
 }
 
@@ -89,6 +92,11 @@ impl Known {
         Self {
             validator: found.resource.as_ref().and_then(|row| row.cell.clone()),
             tag: found.target.as_ref().map(|target| target.tag),
+            applied: found
+                .resource
+                .as_ref()
+                .and_then(|row| row.applied)
+                .map(|mark| mark.position.to_string()),
             floor: floor.map(|(namespace, row)| row.effective_floor(namespace.epoch).to_string()),
         }
     }
@@ -110,6 +118,9 @@ fn headers_of(answer: &ReadAnswer, known: &Known, tag: Option<EntityTag>) -> Hea
     if let Some(tag) = tag {
         set(&mut headers, ETAG, &tag.to_string());
         set(&mut headers, FENCING_COMMIT, &tag.commit.to_string());
+        if let Some(applied) = &known.applied {
+            set(&mut headers, FENCING_POSITION, applied);
+        }
     }
     if let Some(floor) = &known.floor {
         set(&mut headers, FENCING_FLOOR, floor);

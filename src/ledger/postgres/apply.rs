@@ -137,7 +137,7 @@ impl Work {
     /// Announcements that go, with the pieces of their bodies.
     fn close(&mut self, rows: &[&IntentRow]) {
         self.add(&INTENTS_CLOSE, rows.iter().copied(), rows::write_closed_intent);
-        let several = rows.iter().filter(intents::has_pieces).copied();
+        let several = rows.iter().copied().filter(|row| intents::has_pieces(row));
         self.add(&PIECES_CLOSE, several, rows::write_closed_intent);
     }
 

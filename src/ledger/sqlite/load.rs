@@ -146,7 +146,9 @@ impl Loading<'_> {
         }
         if self.is_forwarded(resource) {
             let undecided = intents(self.connection, resource)?;
-            undecided.into_iter().for_each(|intent| self.snapshot.insert_intent(intent));
+            for intent in undecided {
+                self.snapshot.insert_intent(intent);
+            }
         }
         self.snapshot.insert_resource(row);
         self.places.insert(resource.clone(), place);
@@ -198,7 +200,9 @@ impl Loading<'_> {
             let found = operation(self.connection, &one.resource, place, id, Some(incarnation))?;
             records.extend(found.map(|(_, record)| record));
         }
-        records.into_iter().for_each(|record| self.snapshot.insert_operation(record));
+        for record in records {
+            self.snapshot.insert_operation(record);
+        }
         Ok(())
     }
 

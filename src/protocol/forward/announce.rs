@@ -68,10 +68,7 @@ pub(in super::super) fn announced_before(
             && super::is_current(intent, 1)
     });
     let Some(intent) = own else { return Ok(None) };
-    let scene = match Scene::find(context, snapshot, resource, now)? {
-        Ok(scene) => scene,
-        Err(_) => return Ok(None),
-    };
+    let Ok(scene) = Scene::find(context, snapshot, resource, now)? else { return Ok(None) };
     Ok(Some(first_step(&scene, intent.clone(), forward)))
 }
 

@@ -74,7 +74,7 @@ impl Scene<'_> {
             return self.unchanged(intent, base, before);
         }
         if let Some(refusal) = self.judged_again(intent)? {
-            return self.withdrawn(intent, Withdrawal::Refused(refusal));
+            return Ok(self.withdrawn(intent, Withdrawal::Refused(refusal)));
         }
         // Whatever was sent before rested on a state that is gone for ever: there is no doubt left.
         Ok(Settled::Again(self.send(intent, base, false)))
@@ -89,13 +89,12 @@ impl Scene<'_> {
     ) -> Result<Settled, Inconsistent> {
         match before {
             Before::Nothing => Ok(Settled::Again(self.send(intent, base, intent.doubt))),
-            // A store that can be read and not written would be sent the same again and again without a pause.
-            Before::Doubt => Ok(self.later(intent, true)),
             // It did not refuse what this rests on, but the write itself, and nothing else of it is under way.
             Before::Answer(refusal) if !intent.doubt && self.rules.refused.contains(refusal.status) => {
                 Ok(Settled::Done(self.refuse(intent, refusal)?))
             }
-            Before::Answer(_) => Ok(self.later(intent, true)),
+            // A store that can be read and not written would be sent the same again and again without a pause.
+            Before::Doubt | Before::Answer(_) => Ok(self.later(intent, true)),
         }
     }
 

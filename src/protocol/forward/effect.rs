@@ -143,7 +143,7 @@ impl Scene<'_> {
         } else if brings_content {
             self.changes.push(Change::TargetStored {
                 resource: self.row.resource.clone(),
-                row: self.target(intent, tag),
+                row: Self::target(intent, tag),
                 body: Bytes::new(),
             });
         } else {
@@ -159,7 +159,7 @@ impl Scene<'_> {
     }
 
     /// The store has the bytes; here stands only which commit brought them.
-    fn target(&self, intent: &IntentRow, tag: EntityTag) -> TargetRow {
+    fn target(intent: &IntentRow, tag: EntityTag) -> TargetRow {
         TargetRow {
             target: intent.record.target.clone(),
             tag,

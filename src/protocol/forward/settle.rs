@@ -44,8 +44,8 @@ pub(in super::super) fn settle(
         Finding::Known(relayed) if relayed.is_success() => scene.applied(&intent, relayed)?,
         Finding::Known(_) | Finding::Unreadable => scene.later(&intent, intent.doubt),
         Finding::NotSent if intent.doubt => scene.later(&intent, true),
-        Finding::NotSent => scene.withdrawn(&intent, Withdrawal::Unreachable)?,
-        Finding::Doubt => scene.doubted(&intent)?,
+        Finding::NotSent => scene.withdrawn(&intent, Withdrawal::Unreachable),
+        Finding::Doubt => scene.doubted(&intent),
         Finding::Cell(seen) => scene.cell_seen(&intent, told, seen)?,
     };
     Ok(scene.settled(settled))
@@ -107,7 +107,6 @@ fn moved() -> Decision {
 }
 
 /// The announcement, where it is still at this attempt.
-#[expect(clippy::type_complexity, reason = "found, or what is answered instead")]
 fn current<'a>(
     context: &'a Context<'a>,
     snapshot: &'a Snapshot,
@@ -141,19 +140,19 @@ impl Scene<'_> {
             }
             (Class::FenceAware, 412) => {
                 if let Some(holds) = holds.filter(|holds| holds.is_above(position)) {
-                    return self.overtaken(intent, holds);
+                    return Ok(self.overtaken(intent, holds));
                 }
             }
             (Class::Conditional | Class::FenceAware | Class::Idempotent | Class::Serial, _) => {}
         }
         if !self.rules.refused.contains(relayed.status) {
-            return self.doubted(intent);
+            return Ok(self.doubted(intent));
         }
         if intent.doubt && !OF_THE_REQUEST.contains(&relayed.status) {
             return Ok(self.later(intent, true));
         }
         if UNBOUND.contains(&relayed.status) {
-            return self.withdrawn(intent, Withdrawal::Relayed(relayed.clone()));
+            return Ok(self.withdrawn(intent, Withdrawal::Relayed(relayed.clone())));
         }
         Ok(Settled::Done(self.refuse(intent, relayed)?))
     }
@@ -176,7 +175,7 @@ impl Scene<'_> {
 
     /// A fence-aware upstream holds a higher position. It looks an operation up before it compares, so this one never
     /// had an effect and never will.
-    fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Result<Settled, Inconsistent> {
+    fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Settled {
         // A barrier after a revoke is set one above all that was issued.
         if holds.is_above(self.following()) {
             let newest = self.newest();
@@ -188,12 +187,12 @@ impl Scene<'_> {
     }
 
     /// An attempt that may have acted, or may still act.
-    fn doubted(&mut self, intent: &IntentRow) -> Result<Settled, Inconsistent> {
-        Ok(match self.class {
+    fn doubted(&mut self, intent: &IntentRow) -> Settled {
+        match self.class {
             Class::Conditional => self.read_the_cell(intent, true, Before::Doubt),
             Class::FenceAware | Class::Idempotent => self.later(intent, true),
             Class::Serial => self.uncertain(intent),
-        })
+        }
     }
 
     /// No more is sent: what becomes of it has to be said from outside.
@@ -255,13 +254,13 @@ impl Scene<'_> {
     }
 
     /// It had and will have no effect, and its id is free.
-    pub(super) fn withdrawn(&mut self, intent: &IntentRow, why: Withdrawal) -> Result<Settled, Inconsistent> {
+    pub(super) fn withdrawn(&mut self, intent: &IntentRow, why: Withdrawal) -> Settled {
         self.withdraw(intent);
         let standing = Standing {
             floor: self.row.effective_floor(self.namespace.row.epoch),
             applied: self.row.applied,
             incarnation: self.row.incarnation,
         };
-        Ok(Settled::Withdrawn(intent.clone(), why, standing))
+        Settled::Withdrawn(intent.clone(), why, standing)
     }
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::domain::counter::CommitNo;
 use crate::domain::lease::LeaseState;
 use crate::domain::operation::{Method, OperationState};
+use crate::domain::policy::Store;
 use crate::domain::precondition::EntityTag;
 use crate::domain::time::Timestamp;
 
@@ -28,6 +29,10 @@ pub(super) fn group(
     let resource = &first.address.resource;
     let namespace = InForce::find(context, snapshot, &resource.namespace())
         .map_err(|_| Inconsistent::because("an admitted write has no namespace"))?;
+    if namespace.definition().store != Store::Document {
+        // Recorded as applied without a byte to the store, it would be a lie.
+        return Err(Inconsistent::because(format!("a write to {resource:?} was not forwarded")));
+    }
     let known = snapshot.resource(resource);
     let mut row = super::row_of(snapshot, resource, &namespace);
     if !changes.iter().any(

@@ -306,9 +306,8 @@ fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusa
 /// A removal of what never existed changes nothing and is told so.
 fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
     let exists = match (case.member.method, case.namespace.definition().store) {
-        (Method::Put | Method::Post | Method::Patch, _) => true,
-        // What is there, only the store knows.
-        (Method::Delete, Store::Http(_)) => true,
+        // What is there to delete in a store behind HTTP, only the store knows.
+        (Method::Put | Method::Post | Method::Patch, _) | (Method::Delete, Store::Http(_)) => true,
         (Method::Delete, Store::Document) if case.member.removes_resource() => case.row.published().is_some(),
         (Method::Delete, Store::Document) => case.tag.is_some(),
     };

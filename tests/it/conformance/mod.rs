@@ -1,7 +1,11 @@
 //! One suite, every engine.
 
 mod answers;
+mod bodies;
+mod forwarded;
 mod histories;
+mod lists;
 mod races;
 mod restart;
 mod sweeping;
+mod undecided;

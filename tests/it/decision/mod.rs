@@ -7,6 +7,7 @@ mod control_keys;
 mod delays;
 mod epoch;
 mod fingerprint;
+mod forward;
 mod invariants;
 mod lease;
 mod lease_ends;

@@ -196,7 +196,7 @@ fn records() -> Vec<Spoiler> {
         spoiler(2, "resolved, applied", Code::Replayed, everywhere, |scene| {
             scene.record(OperationState::ResolvedApplied);
         }),
-        spoiler(2, "resolved, not applied", Code::Replayed, everywhere, |scene| {
+        spoiler(2, "resolved, not applied", Code::NotApplied, everywhere, |scene| {
             scene.record(OperationState::ResolvedNotApplied);
         }),
         spoiler(1, "another fingerprint", Code::OperationMismatch, everywhere, |scene| {

@@ -16,8 +16,8 @@ use serde_json::json;
 use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
-use super::rows::{recorded_differently, troubled};
-use super::writing;
+use super::rows::{in_doubt, recorded_differently, troubled};
+use super::{upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
 pub(super) type Seen = BTreeSet<(String, String, String, u16)>;
@@ -46,6 +46,7 @@ fn calls() -> Vec<Ask> {
         ask("GET", "/fenced/pages/a"),
         write("PUT", "pages/a", "1", "one").body("x"),
         write("POST", "pages/a", "1", "one").body("x"),
+        write("PATCH", "store-pages/a", "1", "one").body("x"),
         write("DELETE", "pages/a", "1", "one"),
         ask("POST", "/v1/leases").json(&json!({"resource": "pages/a"})),
         ask("GET", &lease),
@@ -62,6 +63,7 @@ fn calls() -> Vec<Ask> {
         ask("POST", "/v1/advance/jobs/a").json(&advance),
         ask("GET", "/v1/operations?resource=pages/a"),
         ask("GET", "/v1/operations/one?resource=pages/a"),
+        resolve("one", "pages/a", "applied"),
         ask("GET", "/v1/namespaces"),
         ask("GET", "/v1/namespaces/pages"),
         ask("GET", "/v1/status"),
@@ -72,13 +74,24 @@ fn calls() -> Vec<Ask> {
     ]
 }
 
+/// A verdict on an operation.
+pub(super) fn resolve(operation: &str, resource: &str, verdict: &str) -> Ask {
+    let body =
+        json!({"verdict": verdict, "evidence": "it is on the bank's statement", "reason": "no answer"});
+    ask("POST", &format!("/v1/operations/{operation}/resolve?resource={resource}")).json(&body)
+}
+
 /// What any call can be refused with, whatever it is about.
 async fn general(seen: &mut Seen) {
     let house = House::new().await;
     for call in calls() {
         tried(seen, &house, call.clone().with("x-long", &"x".repeat(HEADER_BYTES))).await;
         let separator = if call.path.contains('?') { '&' } else { '?' };
-        let queried = Ask { path: format!("{}{separator}nonsense=1", call.path), ..call.clone() };
+        let nonsense = format!("{}{separator}nonsense=1", call.path);
+        // A store behind HTTP is asked whatever is asked.
+        let odd =
+            if call.method == "PATCH" { call.clone().with("fencing-incarnation", "x") } else { call.clone() };
+        let queried = Ask { path: nonsense, ..odd };
         tried(seen, &house, queried).await;
         let answer = house.call(ask("BREW", &call.path)).await;
         note(seen, &call, &answer);
@@ -99,7 +112,9 @@ async fn troubles(seen: &mut Seen) {
     commits_fail(seen).await;
     let draining = House::new().await;
     draining.draining.cancel();
-    let faulty = House::built(Plan { clock: Some(Arc::new(Stopped)), ..Plan::default() }).await;
+    let plan = Plan { clock: Some(Arc::new(Stopped)), rows: in_doubt(), ..Plan::default() };
+    let faulty = House::built(plan).await;
+    tried(seen, &faulty, resolve("ahead", "store-pages/lane", "applied")).await.refused(500, "internal");
     let still = standstill().await;
     for call in calls() {
         tried(seen, &draining, call.clone()).await;
@@ -118,6 +133,7 @@ async fn commits_fail(seen: &mut Seen) {
     house.put("pages/there", &there.token, "one", "x").await.expect(201);
     house.clock.advance(30_000);
     let (there, fresh) = (house.acquire("pages/there").await, house.acquire("pages/a").await);
+    let stored = house.acquire("store-pages/a").await;
     house.script.commit_with(CommitOutcome::Failed("full".to_owned()));
     let lease = format!("/v1/leases/{}", fresh.id);
     let member =
@@ -135,6 +151,7 @@ async fn commits_fail(seen: &mut Seen) {
         control("reopen", "pages/there", &json!({"reason": "r"})),
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
+        write("PATCH", "store-pages/a", &stored.token, "one").body("x"),
     ];
     for ask in asks {
         house.clock.advance(1);
@@ -142,7 +159,7 @@ async fn commits_fail(seen: &mut Seen) {
         answer.refused(503, "database_unavailable");
     }
     house.script.reads_fail.store(true, Ordering::SeqCst);
-    for call in calls().into_iter().filter(|call| call.method == "GET") {
+    for call in calls().into_iter().filter(|call| call.method == "GET" || call.path.contains("/resolve")) {
         tried(seen, &house, call).await;
     }
 }
@@ -245,6 +262,11 @@ async fn absences(seen: &mut Seen) {
         advance("pages/busy", &super::rows::sealed("pages/busy", 9)),
         post("/v1/advance/jobs/a", json!({"reason": "r"})),
         post("/v1/advance/jobs/a", json!({"fencing_token": "1"})),
+        resolve("a%20b", "pages/a", "applied"),
+        resolve("one", "pages", "applied"),
+        resolve("one", "nobody/a", "applied"),
+        resolve("one", "pages/a", "perhaps"),
+        post("/v1/operations/one/resolve?resource=pages/a", json!({"verdict": "applied", "evidence": "e"})),
         ask("GET", "/v1/resources?namespace=a/b"),
         ask("GET", "/v1/resources?namespace=nobody"),
         ask("GET", "/v1/resources/pages"),
@@ -288,8 +310,8 @@ async fn repeats(seen: &mut Seen, house: &House) {
 /// A body that breaks off.
 async fn broken_off(seen: &mut Seen) {
     let house = House::new().await;
-    for method in ["PUT", "POST"] {
-        let ask = write(method, "pages/a", "1", "one");
+    for (method, name) in [("PUT", "pages/a"), ("POST", "pages/a"), ("PATCH", "store-pages/a")] {
+        let ask = write(method, name, "1", "one");
         let (head, _) = ask.request().into_parts();
         let cut = futures_util::stream::iter([Err::<bytes::Bytes, _>(std::io::Error::other("cut"))]);
         let answer = house.send(axum::http::Request::from_parts(head, Body::from_stream(cut))).await;
@@ -320,6 +342,8 @@ async fn every_described_refusal_is_seen_and_no_other() {
     absences(&mut seen).await;
     broken_off(&mut seen).await;
     writing::refused(&mut seen).await;
+    writing::refused_before_a_store(&mut seen).await;
+    upstreams::refused(&mut seen).await;
     ownership::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use bytes::Bytes;
-use fencegate::dispatch::{Dispatch, Upstreams};
+use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
 use fencegate::domain::lease::WaitOrder;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
@@ -27,8 +27,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::contract;
 use super::scripted::{Script, ScriptedEngine, ScriptedReader};
+use super::{contract, stores};
 use crate::support::clock::{CountingEntropy, ManualClock};
 
 /// Seals are made for this database.
@@ -46,6 +46,8 @@ pub(super) struct House {
     pub(super) clock: Arc<ManualClock>,
     pub(super) draining: CancellationToken,
     pub(super) script: Arc<Script>,
+    /// Cancelled, nothing waits for an upstream any more.
+    pub(super) impatient: CancellationToken,
 }
 
 /// What is different about a house.
@@ -54,6 +56,8 @@ pub(super) struct Plan {
     pub(super) rows: ChangeSet,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) clock: Option<Arc<dyn Clock>>,
+    /// Where the stores behind HTTP are; without it nobody is there.
+    pub(super) base: String,
 }
 
 /// A request in the making.
@@ -105,7 +109,7 @@ pub(super) fn namespaces() -> Namespaces {
         define("large", Policy::Single, Contract::Immediate, own, 0, 64 * mib),
         patient(define("queued", Policy::Single, Contract::Immediate, own, 0, mib)),
     ];
-    Namespaces::new(named.into_iter().collect(), None)
+    Namespaces::new(named.into_iter().chain(stores::named()).collect(), None)
 }
 
 /// With a queue, and a pause after an expiry.
@@ -120,6 +124,7 @@ impl Default for Plan {
             rows: ChangeSet::default(),
             entropy: Arc::new(CountingEntropy::default()),
             clock: None,
+            base: stores::NOBODY.to_owned(),
         }
     }
 }
@@ -131,6 +136,11 @@ impl House {
 
     pub(super) async fn over(rows: ChangeSet) -> Self {
         Self::built(Plan { rows, ..Plan::default() }).await
+    }
+
+    /// In front of stores behind HTTP.
+    pub(super) async fn before(base: String, rows: ChangeSet) -> Self {
+        Self::built(Plan { rows, base, ..Plan::default() }).await
     }
 
     pub(super) async fn built(plan: Plan) -> Self {
@@ -152,12 +162,13 @@ impl House {
         };
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
+        let impatient = CancellationToken::new();
         let dispatch = Dispatch::start(
             ledger.clone(),
-            Upstreams::new(),
+            stores::upstreams(&plan.base),
             Arc::new(|| Duration::ZERO),
             plan.entropy.clone(),
-            CancellationToken::new(),
+            impatient.clone(),
         );
         let router = router(Door {
             dispatch,
@@ -167,7 +178,7 @@ impl House {
             draining: draining.clone(),
             started_at: clock.wall(),
         });
-        Self { router, clock, draining, script }
+        Self { router, clock, draining, script, impatient }
     }
 
     /// Sends a request and holds the answer against the contract.
@@ -257,6 +268,11 @@ impl Answer {
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// Whether status and body are an upstream's.
+    pub(super) fn is_relayed(&self) -> bool {
+        self.header("fencing-source") == Some("upstream")
     }
 
     /// The JSON of an answer that must have this status.

@@ -135,7 +135,9 @@ async fn operations_are_listed_newest_first_and_found_by_name() {
         "operation_id": "a/b?5", "resource": "ledger/a", "target": null, "incarnation": "1", "state": "applied",
         "effect": "applied", "position": "0.1", "sequence": "5", "commit": "5", "fingerprint": shown["fingerprint"],
         "attempt": 1, "created_at": "2026-09-13T08:00:00.050Z", "decided_at": "2026-09-13T08:00:00.050Z",
-        "response": {"status": 200, "content_type": "application/json", "size": shown["response"]["size"]},
+        "response": {
+            "status": 200, "content_type": "application/json", "size": shown["response"]["size"], "source": "gateway",
+        },
     });
     assert_eq!(shown, expected);
     house.get("/v1/operations/a%2Fb%3F5?resource=ledger/a&incarnation=2").await.refused(404, "not_found");

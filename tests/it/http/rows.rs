@@ -1,5 +1,6 @@
 //! Rows that no request makes, but that a database can hold.
 
+use bytes::Bytes;
 use fencegate::domain::counter::{Epoch, Incarnation, MAX, Token};
 use fencegate::domain::document::{BodyDigest, ContentType};
 use fencegate::domain::lease::{AcquisitionHash, LeaseState, Ttl};
@@ -9,9 +10,11 @@ use fencegate::domain::position::Position;
 use fencegate::domain::precondition::Preconditions;
 use fencegate::domain::resource::{Bucket, Namespace, Path, ResourceName};
 use fencegate::domain::time::Timestamp;
-use fencegate::ledger::changeset::{ChangeSet, RowChange};
+use fencegate::domain::upstream::{Base, Payload};
+use fencegate::ledger::changeset::{ChangeSet, IntentChange, RowChange};
 use fencegate::protocol::rows::{
-    LeaseRef, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, RequestKey, ResourceRow,
+    ForwardedHead, IntentRow, LeaseRef, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, RequestKey,
+    ResourceRow,
 };
 use uuid::Uuid;
 
@@ -86,22 +89,30 @@ pub(super) fn operation(name: &str, id: &str, method: Method, state: OperationSt
     }
 }
 
-/// One resource for each state that refuses: `pages/cancelled`, `pages/busy`, `pages/pruned`, `pages/last`,
-/// `pages/almost`, `bound/broken`, and `jobs/cancelled`; and one that does not, `jobs/known`.
+/// One resource for each state that refuses: `pages/cancelled`, `pages/busy` and `pages/pruned`, and the same in front of
+/// `store-`; `pages/last`, `pages/almost`, `bound/broken`, and `jobs/cancelled`; and one that does not, `jobs/known`.
 pub(super) fn troubled() -> ChangeSet {
     let mut rows = ChangeSet::default();
-    add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("pages/cancelled") });
     add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource("jobs/cancelled") });
     add(&mut rows, resource("jobs/known"));
-    add(&mut rows, resource("pages/busy"));
-    for method in [Method::Put, Method::Post, Method::Delete] {
-        for (id, state) in [("busy", OperationState::Intent), ("doubt", OperationState::Uncertain)] {
-            let id = format!("{id}-{}", method.word());
-            rows.operations.push(operation("pages/busy", &id, method, state));
+    let through = Some(Mark { position: at(4), sequence: None });
+    for twin in ["", "store-"] {
+        let name = |name: &str| format!("{twin}{name}");
+        add(&mut rows, ResourceRow { life: Life::Cancelled, ..resource(&name("pages/cancelled")) });
+        add(&mut rows, ResourceRow { pruned_through: through, ..resource(&name("pages/pruned")) });
+        let busy = name("pages/busy");
+        add(&mut rows, resource(&busy));
+        for method in [Method::Put, Method::Post, Method::Patch, Method::Delete] {
+            for (id, state) in [
+                ("busy", OperationState::Intent),
+                ("doubt", OperationState::Uncertain),
+                ("gone", OperationState::ResolvedNotApplied),
+            ] {
+                let id = format!("{id}-{}", method.word());
+                rows.operations.push(operation(&busy, &id, method, state));
+            }
         }
     }
-    let through = Some(Mark { position: at(4), sequence: None });
-    add(&mut rows, ResourceRow { pruned_through: through, ..resource("pages/pruned") });
     add(&mut rows, ResourceRow { issued: at(MAX), floor: at(MAX), ..resource("pages/last") });
     add(&mut rows, ResourceRow { issued: at(MAX - 1), floor: at(MAX - 1), ..resource("pages/almost") });
     // Its newest lease has no row: what the rules call inconsistent.
@@ -111,7 +122,43 @@ pub(super) fn troubled() -> ChangeSet {
     rows
 }
 
-/// The namespace `pages` as it was recorded under another policy, and `gone`, which nobody has configured; with a lease
+/// In front of an upstream: `store-pages/strange` and `store-elected/strange`, which are quarantined, and
+/// `store-pages/lane`, of which the operation `ahead` is uncertain and `under-way` is being carried out.
+pub(super) fn in_doubt() -> ChangeSet {
+    let mut rows = ChangeSet::default();
+    for name in ["store-pages/strange", "store-elected/strange"] {
+        let found = Some("the cell has vanished from the store".to_owned());
+        add(&mut rows, ResourceRow { quarantined: found, ..resource(name) });
+    }
+    add(&mut rows, resource("store-pages/lane"));
+    for (id, state) in [("ahead", OperationState::Uncertain), ("under-way", OperationState::Intent)] {
+        let intent = announced(operation("store-pages/lane", id, Method::Put, state));
+        let change = IntentChange {
+            before: None,
+            after: Some(intent.clone()),
+            payload: Some(Payload::of(Bytes::from_static(b"x"))),
+        };
+        rows.intents.insert(intent.key(), change);
+    }
+    rows
+}
+
+/// The announcement of an operation, which nobody takes up.
+fn announced(record: OperationRecord) -> IntentRow {
+    let digest = BodyDigest::of(b"x");
+    IntentRow {
+        record,
+        named: None,
+        preconditions: Preconditions::default(),
+        request: ForwardedHead { query: None, headers: Vec::new(), content_type: None, length: 1, digest },
+        base: Base::Unread,
+        doubt: true,
+        due_at: Timestamp::from_ms(i64::MAX >> 1),
+        claim: 0,
+    }
+}
+
+/// The namespaces `pages` and `store-pages` as they were recorded under another policy, and `gone`, which nobody has configured; with a lease
 /// in each, whose ids are given in this order.
 pub(super) fn recorded_differently() -> (ChangeSet, [String; 2]) {
     let mut rows = ChangeSet::default();
@@ -121,6 +168,7 @@ pub(super) fn recorded_differently() -> (ChangeSet, [String; 2]) {
         rows.leases.insert(*lease.acquisition.as_bytes(), RowChange { before: None, after: lease });
         id
     });
+    add(&mut rows, resource("store-pages/a"));
     for row in rows.namespaces.values_mut() {
         row.definition = Definition { policy: Policy::Session, ..row.definition };
     }

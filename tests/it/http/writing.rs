@@ -5,39 +5,50 @@ use serde_json::{Value, json};
 use super::codes::{Seen, note};
 use super::house::{Ask, House, Owned, ask, write};
 use super::rows::{sealed, troubled};
+use super::stores::NOBODY;
+use crate::support::upstream::{Kind, Upstream};
 
 /// A write that is refused: what it addresses, with which token and further headers, and as what.
 struct Case {
-    name: &'static str,
+    name: String,
     token: String,
     headers: &'static [(&'static str, &'static str)],
     code: &'static str,
     status: u16,
 }
 
-/// A house in which something stands against everything, with the tokens of its owners.
-async fn house() -> (House, Vec<Case>) {
-    let house = House::over(troubled()).await;
-    let bound = house.acquire("bound/a").await;
+/// A house in which something stands against everything, with the tokens of its owners. The namespaces are those whose
+/// names begin so.
+async fn house(twin: &str, base: &str) -> (House, Vec<Case>) {
+    let house = House::before(base.to_owned(), troubled()).await;
+    let own = async |name: &str| house.acquire(&format!("{twin}{name}")).await;
+    let first = async |name: &str, owner: &Owned| {
+        let write = write("PUT", &format!("{twin}{name}"), &owner.token, "first").body("x");
+        let write = if name == "ledger/a" { write.with("fencing-sequence", "1") } else { write };
+        // The twins have one upstream, where their names meet.
+        assert!([200, 201].contains(&house.call(write).await.status), "{twin}{name}");
+    };
+    let bound = own("bound/a").await;
     house.clock.advance(30_000);
-    let ledger = house.acquire("ledger/a").await;
-    let first = write("PUT", "ledger/a", &ledger.token, "first").body("x").with("fencing-sequence", "1");
-    house.call(first).await.expect(201);
-    let drafts = house.acquire("drafts/a").await;
-    house.put("drafts/a", &drafts.token, "first", "x").await.expect(201);
-    let spent = house.acquire("pages/spent").await;
-    house.put("pages/spent", &spent.token, "first", "x").await.expect(201);
-    let deleted = house.acquire("pages/deleted").await;
-    house.put("pages/deleted", &deleted.token, "first", "x").await.expect(201);
+    let ledger = own("ledger/a").await;
+    first("ledger/a", &ledger).await;
+    let drafts = own("drafts/a").await;
+    first("drafts/a", &drafts).await;
+    let spent = own("pages/spent").await;
+    first("pages/spent", &spent).await;
+    let deleted = own("pages/deleted").await;
+    first("pages/deleted", &deleted).await;
     house.clock.advance(30_000);
-    let deleted = house.acquire("pages/deleted").await;
-    house.call(write("DELETE", "pages/deleted", &deleted.token, "last")).await.expect(200);
-    let fresh = house.acquire("pages/fresh").await;
-    let cases = cases(&bound, &ledger, &drafts, &spent, &deleted, &fresh);
+    let deleted = own("pages/deleted").await;
+    let removal = write("DELETE", &format!("{twin}pages/deleted"), &deleted.token, "last");
+    assert_eq!(house.call(removal).await.status, 200);
+    let fresh = own("pages/fresh").await;
+    let cases = cases(twin, &bound, &ledger, &drafts, &spent, &deleted, &fresh);
     (house, cases)
 }
 
 fn cases(
+    twin: &str,
     bound: &Owned,
     ledger: &Owned,
     drafts: &Owned,
@@ -45,19 +56,16 @@ fn cases(
     deleted: &Owned,
     fresh: &Owned,
 ) -> Vec<Case> {
-    let case = |name, token: &str, headers, code, status| Case {
-        name,
+    let case = |name: &str, token: &str, headers, code, status| Case {
+        name: format!("{twin}{name}"),
         token: token.to_owned(),
         headers,
         code,
         status,
     };
-    let own = |name: &'static str, token: u64, code, status| Case {
-        name,
-        token: sealed(name, token),
-        headers: &[],
-        code,
-        status,
+    let own = |name: &str, token: u64, code, status| {
+        let name = format!("{twin}{name}");
+        Case { token: sealed(&name, token), name, headers: &[], code, status }
     };
     vec![
         case("pages//a", "1", &[], "invalid_resource", 400),
@@ -90,7 +98,7 @@ fn cases(
 /// The case as a request of its own; an empty token or id is left out.
 fn request(method: &str, case: &Case) -> Ask {
     let given = |name: &str| case.headers.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
-    let mut ask = ask(method, &format!("/fenced/{}", case.name));
+    let mut ask = ask(method, &format!("/fenced/{}", case.name)).with("prefer", "wait=0");
     if !case.token.is_empty() {
         ask = ask.with("fencing-token", &case.token);
     }
@@ -107,7 +115,7 @@ fn request(method: &str, case: &Case) -> Ask {
 /// The same request as the member of a batch.
 fn member(method: &str, request: &Ask) -> Value {
     let mut member = json!({"method": method, "resource": request.path.trim_start_matches("/fenced/")});
-    for (name, value) in &request.headers {
+    for (name, value) in request.headers.iter().filter(|(name, _)| name != "prefer") {
         let field = match name.as_str() {
             "idempotency-key" => "operation_id".to_owned(),
             "fencing-token" => "fencing_token".to_owned(),
@@ -125,11 +133,38 @@ fn batch(member: &Value) -> Ask {
 
 /// Sends each case by each method and as a member, and notes what it sees.
 pub(super) async fn refused(seen: &mut Seen) {
-    let (house, cases) = house().await;
-    for method in ["PUT", "POST", "DELETE"] {
-        for case in &cases {
-            let alone = request(method, case);
-            for ask in [alone.clone(), batch(&member(method, &alone))] {
+    let (house, cases) = house("", NOBODY).await;
+    each(seen, (&house, &cases), "", &["PUT", "POST", "DELETE"]).await;
+    others(seen, &house).await;
+    // Nothing of it happened: what was free is free, and what stood stands.
+    house.get("/fenced/pages/fresh").await.refused(404, "not_found");
+    assert_eq!(house.get("/v1/resources/ledger/a").await.expect(200)["commit"], "1");
+}
+
+/// The same in front of an upstream, to which nothing of it gets.
+pub(super) async fn refused_before_a_store(seen: &mut Seen) {
+    let upstream = Upstream::start(Kind::Serial);
+    let (house, cases) = house("store-", &upstream.url()).await;
+    let before = upstream.log().len();
+    each(seen, (&house, &cases), "store-", &["PATCH", "PUT", "POST", "DELETE"]).await;
+    let large = write("PATCH", "store-small/a", "1", "one").body(&"x".repeat(17));
+    let answer = house.call(large.clone()).await;
+    answer.refused(413, "body_too_large");
+    note(seen, &large, &answer);
+    assert_eq!(upstream.log().len(), before);
+    assert_eq!(house.get("/v1/resources/store-ledger/a").await.expect(200)["commit"], "1");
+}
+
+async fn each(seen: &mut Seen, (house, cases): (&House, &[Case]), twin: &str, methods: &[&str]) {
+    let busy = format!("{twin}pages/busy");
+    // An upstream takes no batches.
+    let asked = |method: &str, alone: Ask| {
+        let batched = twin.is_empty().then(|| batch(&member(method, &alone)));
+        [Some(alone), batched].into_iter().flatten()
+    };
+    for method in methods {
+        for case in cases {
+            for ask in asked(method, request(method, case)) {
                 let answer = house.call(ask.clone()).await;
                 assert_eq!(
                     (answer.status, answer.code().as_str()),
@@ -143,29 +178,23 @@ pub(super) async fn refused(seen: &mut Seen) {
         for (id, code, status) in
             [("busy", "operation_in_progress", 409), ("doubt", "outcome_uncertain", 504)]
         {
-            let case =
-                Case { name: "pages/busy", token: sealed("pages/busy", 5), headers: &[], code, status };
+            let case = Case { name: busy.clone(), token: sealed(&busy, 5), headers: &[], code, status };
             let id = format!("{id}-{method}");
             let alone = request(method, &case).without("idempotency-key").with("idempotency-key", &id);
-            for ask in [alone.clone(), batch(&member(method, &alone))] {
+            for ask in asked(method, alone.clone()) {
                 let answer = house.call(ask.clone()).await;
                 answer.refused(status, code);
-                let link = format!("/v1/operations/{id}?resource=pages%2Fbusy");
+                let link = format!("/v1/operations/{id}?resource={twin}pages%2Fbusy");
                 assert_eq!(answer.header("location"), Some(link.as_str()));
                 note(seen, &ask, &answer);
             }
-            let other = alone.with("if-none-match", "*");
-            for ask in [other.clone(), batch(&member(method, &other))] {
+            for ask in asked(method, alone.with("if-none-match", "*")) {
                 let answer = house.call(ask.clone()).await;
                 answer.refused(422, "operation_mismatch");
                 note(seen, &ask, &answer);
             }
         }
     }
-    others(seen, &house).await;
-    // Nothing of it happened: what was free is free, and what stood stands.
-    house.get("/fenced/pages/fresh").await.refused(404, "not_found");
-    assert_eq!(house.get("/v1/resources/ledger/a").await.expect(200)["commit"], "1");
 }
 
 /// What not all methods can be refused with.

@@ -33,7 +33,7 @@ async fn an_empty_database_is_made_ready_by_the_first_start() {
     let second = site.start();
     let status = first.client().get("/v1/status").await.expect(200);
     assert_eq!(status["database"]["engine"], "postgres", "{status}");
-    assert_eq!(status["database"]["schema_version"], 2);
+    assert_eq!(status["database"]["schema_version"], 3);
     let durability = status["database"]["durability"].as_str().unwrap();
     assert!(durability.contains("fsync") && durability.contains("synchronous_commit"), "{durability}");
     let other = second.client().get("/v1/status").await.expect(200);
@@ -91,20 +91,36 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
     let alice = first.client().acquire("jobs/a", "alice").await;
     first.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await.expect(201);
     assert_eq!(first.terminate(), Some(0));
-    for text in BACK_TO_THE_FIRST_STEP {
-        admin(&database.url, text).await;
+    let to_the_first = BACK_TO_THE_SECOND_STEP.iter().chain(&BACK_TO_THE_FIRST_STEP).copied().collect();
+    for back in [BACK_TO_THE_SECOND_STEP.to_vec(), to_the_first] {
+        for text in back {
+            admin(&database.url, text).await;
+        }
+        let refused = site.refused();
+        assert!(refused.contains("fencegate migrate"), "{refused}");
+        let (migrated, said) = site.run(&["migrate"]);
+        assert!(migrated, "{said}");
+        let second = site.start();
+        let replay = second.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await;
+        assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+        let lease = second.client().get("/v1/resources/jobs/a").await.expect(200);
+        assert_eq!(lease["lease"]["state"], "held", "{lease}");
+        assert_eq!(second.terminate(), Some(0));
     }
-    let refused = site.refused();
-    assert!(refused.contains("fencegate migrate"), "{refused}");
-    let (migrated, said) = site.run(&["migrate"]);
-    assert!(migrated, "{said}");
-    let second = site.start();
-    let replay = second.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await;
-    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
-    let lease = second.client().get("/v1/resources/jobs/a").await.expect(200);
-    assert_eq!(lease["lease"]["state"], "held", "{lease}");
-    assert_eq!(second.terminate(), Some(0));
 }
+
+/// What the third step adds, taken away again. The types of the steps before were left alone.
+const BACK_TO_THE_SECOND_STEP: [&str; 6] = [
+    "DROP TABLE intents, intent_pieces",
+    "DROP INDEX leases_pending",
+    "ALTER TABLE resources DROP COLUMN quarantined, DROP COLUMN cell, DROP COLUMN barrier_epoch, \
+     DROP COLUMN barrier_token",
+    "ALTER TABLE operations DROP COLUMN relayed_status, DROP COLUMN relayed_headers, DROP COLUMN relayed_etag, \
+     DROP COLUMN omitted_length, DROP COLUMN omitted_digest, DROP COLUMN resolution",
+    "DROP TYPE new_resource_v3, changed_resource_v3, placed_resource_v3, new_operation_v2, new_intent_v1, \
+     changed_intent_v1, closed_intent_v1, new_piece_v1",
+    "DELETE FROM fencegate_migrations WHERE version = 3",
+];
 
 /// What the second step adds, taken away again. The types of the first step were left alone.
 const BACK_TO_THE_FIRST_STEP: [&str; 6] = [

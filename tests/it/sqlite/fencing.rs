@@ -2,14 +2,18 @@
 //! and nothing beside it.
 
 use fencegate::domain::counter::{Epoch, Incarnation, Token};
+use fencegate::domain::document::BodyDigest;
 use fencegate::domain::lease::LeaseState;
-use fencegate::domain::operation::OperationId;
+use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::position::Position;
-use fencegate::ledger::changeset::{ChangeSet, RowChange, TargetChange};
+use fencegate::domain::precondition::Preconditions;
+use fencegate::domain::time::Timestamp;
+use fencegate::domain::upstream::{Base, Payload};
+use fencegate::ledger::changeset::{ChangeSet, IntentChange, RowChange, TargetChange};
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError};
 use fencegate::ledger::sqlite::SqliteEngine;
 use fencegate::protocol::command::Acquire;
-use fencegate::protocol::rows::{EraRow, LeaseRow, OperationRecord, ResourceRow};
+use fencegate::protocol::rows::{EraRow, ForwardedHead, IntentRow, LeaseRow, OperationRecord, ResourceRow};
 use fencegate::protocol::{Command, Snapshot, Wanted};
 use uuid::Uuid;
 
@@ -88,6 +92,7 @@ async fn a_resource_that_changed_behind_the_engine_is_not_written() {
         "applied_sequence = 5",
         "applied_token = 6",
         "lease = zeroblob(32)",
+        "barrier_epoch = 0, barrier_token = 1",
     ];
     for meddling in meddlings {
         let place = Place::new();
@@ -191,6 +196,78 @@ async fn a_lease_that_changed_behind_the_engine_is_not_written() {
     let changes = ended(rows.leases().next().unwrap());
     assert_eq!(attempt(&mut engine, &changes).await, Ok(CommitOutcome::Committed));
     refuse(&mut engine, &changes, "the same end twice").await;
+    engine.close().await;
+    place.check().await;
+}
+
+/// An announcement, made of the record that is there.
+fn announcement(rows: &Snapshot) -> IntentRow {
+    let record = rows.operations().next().unwrap().clone();
+    IntentRow {
+        record: OperationRecord {
+            state: OperationState::Intent,
+            operation_id: OperationId::parse("undecided").unwrap(),
+            response: None,
+            decided_at: None,
+            ..record
+        },
+        named: None,
+        preconditions: Preconditions::default(),
+        request: ForwardedHead {
+            query: None,
+            headers: Vec::new(),
+            content_type: None,
+            length: 4,
+            digest: BodyDigest::of(b"body"),
+        },
+        base: Base::Unread,
+        doubt: false,
+        due_at: Timestamp::from_ms(9),
+        claim: 7,
+    }
+}
+
+fn of_intent(before: Option<&IntentRow>, after: Option<&IntentRow>) -> ChangeSet {
+    let payload = before.is_none().then(|| Payload::of("body".into()));
+    let key = before.or(after).unwrap().key();
+    let (before, after) = (before.cloned(), after.cloned());
+    let mut changes = ChangeSet::default();
+    changes.intents.insert(key, IntentChange { before, after, payload });
+    changes
+}
+
+/// A step that somebody else has taken meanwhile is not taken a second time, and a decision not made twice.
+#[tokio::test]
+async fn an_announcement_that_moved_behind_the_engine_is_not_written() {
+    let meddlings =
+        ["state = 'uncertain'", "attempt = attempt + 1", "due_ms = due_ms + 1", "operation_id = 'x'"];
+    for meddling in meddlings {
+        let place = Place::new();
+        let (mut engine, rows) = furnished(&place).await;
+        let intent = announcement(&rows);
+        let announced = of_intent(None, Some(&intent));
+        assert_eq!(attempt(&mut engine, &announced).await, Ok(CommitOutcome::Committed));
+        refuse(&mut engine, &announced, "an announcement that is there").await;
+        meddle(&place.path(), &format!("UPDATE intents SET {meddling}")).await;
+        let doubted = IntentRow { doubt: true, ..intent.clone() };
+        refuse(&mut engine, &of_intent(Some(&intent), Some(&doubted)), meddling).await;
+        refuse(&mut engine, &of_intent(Some(&intent), None), meddling).await;
+        engine.close().await;
+        place.check().await;
+    }
+    let place = Place::new();
+    let (mut engine, rows) = furnished(&place).await;
+    let intent = announcement(&rows);
+    let doubted = IntentRow { doubt: true, due_at: Timestamp::from_ms(10), ..intent.clone() };
+    let steps = [
+        of_intent(None, Some(&intent)),
+        of_intent(Some(&intent), Some(&doubted)),
+        of_intent(Some(&doubted), None),
+    ];
+    for changes in steps {
+        assert_eq!(attempt(&mut engine, &changes).await, Ok(CommitOutcome::Committed));
+    }
+    refuse(&mut engine, &of_intent(Some(&doubted), None), "the same end twice").await;
     engine.close().await;
     place.check().await;
 }

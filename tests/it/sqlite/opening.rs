@@ -5,10 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, migrate, migration_status};
+use fencegate::protocol::outcome::Settled;
 use uuid::Uuid;
 
 use super::place::{DATABASE, Place, answer, meddle, put};
 use crate::support::commands::{Draft, acquire, granted, transfer, written};
+use crate::support::forwards::{announced, answered, draft, forward, settle, settled};
 
 /// Names the database to the test that runs as another process.
 const CHILD: &str = "FENCEGATE_TEST_LOCKED_DATABASE";
@@ -22,7 +24,7 @@ async fn a_fresh_database_says_how_it_keeps_writes() {
     let place = Place::new();
     let (engine, _, identity) = place.parts().await;
     assert_eq!((identity.engine, identity.database), ("sqlite", DATABASE));
-    assert_eq!(identity.schema_version, Some(2));
+    assert_eq!(identity.schema_version, Some(3));
     assert!(identity.durability.contains("journal_mode=wal, synchronous=FULL"), "{}", identity.durability);
     for file in ["f.db", "f.db-wal", "f.db-shm", "f.db.lock"] {
         assert_eq!(mode(&place.folder.path().join(file)), 0o600, "{file} is for its owner alone");
@@ -100,7 +102,7 @@ async fn the_schema_of_a_newer_version_is_refused() {
     )
     .await;
     let refused = place.database().await.err();
-    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 2, .. })), "{refused:?}");
+    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 3, .. })), "{refused:?}");
     assert!(matches!(migration_status(&place.path()).await, Err(OpenError::Newer { .. })));
     assert!(refused.unwrap().to_string().contains("run the newer version"));
 }
@@ -114,27 +116,42 @@ async fn a_schema_that_was_made_otherwise_is_refused() {
     assert!(matches!(refused, Some(OpenError::Edited { version: 1, .. })), "{refused:?}");
 }
 
-/// A database of the release before, with rows in it, is brought forward by the first start, and nothing in it is lost: a
+/// A database of an earlier release, with rows in it, is brought forward by the first start, and nothing in it is lost: a
 /// lease is still its owner's, and a repeat of a write is a replay.
 #[tokio::test]
 async fn a_database_of_the_release_before_is_brought_forward() {
-    let running = crate::support::engines::Running::start(crate::support::engines::Kind::Sqlite).await;
-    let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
-    let publish = Draft::put("single/a", &alice.fencing_tokens[0].0, "publish", "body");
-    written(&running.ledger, &publish).await;
-    let running = running
-        .meddle(|path| {
-            let connection = rusqlite::Connection::open(path).unwrap();
-            connection.execute_batch(BACK_TO_THE_FIRST_STEP).unwrap();
-        })
-        .await;
-    let again = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
-    assert!(again.repeated && again.acquisition_id == alice.acquisition_id);
-    assert!(written(&running.ledger, &publish).await.replayed);
-    let handed = granted(&running.ledger, transfer(&alice, "bob", 2)).await;
-    assert!(handed.view.lease.position > alice.view.lease.position);
-    running.stop().await;
+    let to_the_first = [BACK_TO_THE_SECOND_STEP, BACK_TO_THE_FIRST_STEP].concat();
+    for back in [BACK_TO_THE_SECOND_STEP.to_owned(), to_the_first] {
+        let running = crate::support::engines::Running::start(crate::support::engines::Kind::Sqlite).await;
+        let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
+        let publish = Draft::put("single/a", &alice.fencing_tokens[0].0, "publish", "body");
+        written(&running.ledger, &publish).await;
+        let running = running
+            .meddle(|path| {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                connection.execute_batch(&back).unwrap();
+            })
+            .await;
+        let again = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
+        assert!(again.repeated && again.acquisition_id == alice.acquisition_id);
+        assert!(written(&running.ledger, &publish).await.replayed);
+        let handed = granted(&running.ledger, transfer(&alice, "bob", 2)).await;
+        assert!(handed.view.lease.position > alice.view.lease.position);
+        let forwarded = draft("aware/a", "7", "publish", 1);
+        let intent = announced(&running.ledger, forward(&running.ledger, &forwarded, 1)).await.intent;
+        assert!(matches!(settled(&running.ledger, settle(&intent, answered(200))).await, Settled::Done(_)));
+        running.stop().await;
+    }
 }
+
+/// What the third step adds, taken away again.
+const BACK_TO_THE_SECOND_STEP: &str = "DROP TABLE intents; DROP TABLE intent_pieces; DROP INDEX leases_pending; \
+    DROP INDEX operations_late; ALTER TABLE resources DROP COLUMN quarantined; \
+    ALTER TABLE resources DROP COLUMN cell; ALTER TABLE resources DROP COLUMN barrier_token; \
+    ALTER TABLE resources DROP COLUMN barrier_epoch; ALTER TABLE operations DROP COLUMN relayed_status; \
+    ALTER TABLE operations DROP COLUMN relayed_headers; ALTER TABLE operations DROP COLUMN relayed_etag; \
+    ALTER TABLE operations DROP COLUMN omitted_length; ALTER TABLE operations DROP COLUMN omitted_digest; \
+    ALTER TABLE operations DROP COLUMN resolution; DELETE FROM _sqlx_migrations WHERE version = 3;";
 
 /// What the second step adds, taken away again: the columns, the table, the index and the word that it was done.
 const BACK_TO_THE_FIRST_STEP: &str = "DROP TABLE controls; DROP INDEX leases_held; \

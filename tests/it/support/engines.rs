@@ -211,5 +211,6 @@ pub(crate) fn namespaces() -> Namespaces {
         define("trusted", Policy::Single, Contract::Observed, Issuer::Trusted { max_jump: Some(8) }, 0),
         define("registered", Policy::Single, Contract::Immediate, Issuer::Registered, 0),
     ];
-    Namespaces::new(named.into_iter().collect(), None)
+    let forwarded = super::forwards::namespaces();
+    Namespaces::new(named.into_iter().chain(forwarded).collect(), None)
 }

@@ -7,6 +7,8 @@ pub(crate) mod code;
 pub(crate) mod commands;
 pub(crate) mod draft;
 pub(crate) mod engines;
+pub(crate) mod forwarding;
+pub(crate) mod forwards;
 pub(crate) mod gateway;
 pub(crate) mod issuers;
 pub(crate) mod pages;

@@ -1,6 +1,6 @@
 //! A snapshot of only what a command wants, as an engine loads it.
 
-use fencegate::protocol::incarnation::addressed;
+use fencegate::protocol::incarnation::{addressed, begun};
 use fencegate::protocol::rows::EraRow;
 use fencegate::protocol::{Snapshot, Wanted};
 
@@ -27,6 +27,7 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         if let Some(lease) = row.lease.and_then(|newest| all.lease(&newest.acquisition)) {
             some.insert_lease(lease.clone());
         }
+        all.intents_of(&row.resource).for_each(|intent| some.insert_intent(intent.clone()));
         for (born, incarnation) in all.eras(&row.resource) {
             some.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
         }
@@ -42,10 +43,10 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
     for one in &wanted.operations {
         let Some(row) = all.resource(&one.resource) else { continue };
         let era = |position| all.era_at(&one.resource, position);
-        let Some(incarnation) = addressed(row, one.position, one.incarnation, era) else { continue };
-        let key = (one.resource.clone(), incarnation, one.operation_id.clone());
-        if let Some(record) = all.operation(&key) {
-            some.insert_operation(record.clone());
+        let named = addressed(row, one.position, one.incarnation, era);
+        for incarnation in named.into_iter().chain(begun(row, one.incarnation)) {
+            let key = (one.resource.clone(), incarnation, one.operation_id.clone());
+            all.operation(&key).into_iter().for_each(|record| some.insert_operation(record.clone()));
         }
     }
     some

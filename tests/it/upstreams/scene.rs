@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fencegate::config::{Config, FileText, Flags, Nowhere, Sources, Variables};
-use tokio::time::{Instant, sleep};
+use fencegate::ledger::wakeup::instant;
+use tokio::time::sleep;
 
 use crate::support::client::Answer;
 use crate::support::engines::Kind as Engine;
@@ -77,9 +78,9 @@ impl Scene {
 
     /// Waits until something holds, while time goes on.
     pub(super) async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        let patience = Instant::now() + Duration::from_secs(20);
+        let patience = instant() + Duration::from_secs(20);
         while !holds(self) {
-            assert!(Instant::now() < patience, "it never came so far: {what}");
+            assert!(instant() < patience, "it never came so far: {what}");
             self.gateway.advance(200).await;
             sleep(Duration::from_millis(20)).await;
         }
@@ -88,13 +89,13 @@ impl Scene {
     /// The operation, once it is decided.
     pub(super) async fn decided(&self, name: &str, operation: &str) -> serde_json::Value {
         let path = format!("/v1/operations/{operation}?resource={}", name.replace('/', "%2F"));
-        let patience = Instant::now() + Duration::from_secs(20);
+        let patience = instant() + Duration::from_secs(20);
         loop {
             let answer = self.gateway.client.get(&path).await;
             if answer.status == 200 && answer.json()["state"] != "intent" {
                 return answer.json();
             }
-            assert!(Instant::now() < patience, "{operation} was never decided: {answer:?}");
+            assert!(instant() < patience, "{operation} was never decided: {answer:?}");
             self.gateway.advance(200).await;
             sleep(Duration::from_millis(20)).await;
         }

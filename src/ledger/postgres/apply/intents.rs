@@ -26,23 +26,44 @@ pub(super) const INTENTS_INSERT: Part = Part {
     expects: Expects::Each,
 };
 
+/// Rows of one table by the keys of what is sent, each looked up by itself: the table is nearly empty most of the time, and
+/// what looks cheap then is a walk over all that has gone and is not cleared away yet.
+macro_rules! looked_up {
+    ($table:literal) => {
+        concat!(
+            "unnest({}) AS v CROSS JOIN LATERAL (SELECT i.ctid AS place FROM ",
+            $table,
+            " AS i WHERE i.bucket = v.bucket AND i.resource = v.resource AND i.incarnation = v.incarnation \
+             AND i.operation_id = v.operation_id OFFSET 0) AS i WHERE a.ctid = i.place"
+        )
+    };
+}
+
+/// What the decision saw. The last comparison is no work for the index of what is due, where many have one time.
+macro_rules! as_seen {
+    () => {
+        " AND a.state = v.seen_state AND a.attempt = v.seen_attempt \
+         AND a.due_ms IS NOT DISTINCT FROM v.seen_due_ms RETURNING 1"
+    };
+}
+
 /// Only those that are where the decision saw them: two who judge the same attempt cannot both be right.
 pub(super) const INTENTS_UPDATE: Part = Part {
     table: "intents",
     shape: Shape::ChangedIntent,
-    text: "UPDATE intents AS a SET state = v.state, attempt = v.attempt, base = v.base, doubt = v.doubt, \
-           due_ms = v.due_ms FROM unnest({}) AS v WHERE a.bucket = v.bucket AND a.resource = v.resource \
-           AND a.incarnation = v.incarnation AND a.operation_id = v.operation_id AND a.state = v.seen_state \
-           AND a.attempt = v.seen_attempt AND a.due_ms = v.seen_due_ms RETURNING 1",
+    text: concat!(
+        "UPDATE intents AS a SET state = v.state, attempt = v.attempt, base = v.base, doubt = v.doubt, \
+         due_ms = v.due_ms FROM ",
+        looked_up!("intents"),
+        as_seen!()
+    ),
     expects: Expects::Each,
 };
 
 pub(super) const INTENTS_CLOSE: Part = Part {
     table: "intents",
     shape: Shape::ClosedIntent,
-    text: "DELETE FROM intents AS a USING unnest({}) AS v WHERE a.bucket = v.bucket AND a.resource = v.resource \
-           AND a.incarnation = v.incarnation AND a.operation_id = v.operation_id AND a.state = v.seen_state \
-           AND a.attempt = v.seen_attempt AND a.due_ms = v.seen_due_ms RETURNING 1",
+    text: concat!("DELETE FROM intents AS a USING ", looked_up!("intents"), as_seen!()),
     expects: Expects::Each,
 };
 
@@ -50,9 +71,7 @@ pub(super) const INTENTS_CLOSE: Part = Part {
 pub(super) const PIECES_CLOSE: Part = Part {
     table: "intent_pieces",
     shape: Shape::ClosedIntent,
-    text: "DELETE FROM intent_pieces AS i USING unnest({}) AS v WHERE i.bucket = v.bucket \
-           AND i.resource = v.resource AND i.incarnation = v.incarnation AND i.operation_id = v.operation_id \
-           RETURNING 1",
+    text: concat!("DELETE FROM intent_pieces AS a USING ", looked_up!("intent_pieces"), " RETURNING 1"),
     expects: Expects::Any,
 };
 
@@ -94,7 +113,7 @@ pub(super) fn closed(changes: &ChangeSet) -> (Vec<&IntentRow>, Vec<&IntentRow>) 
 }
 
 /// Whether a body has pieces of its own to delete.
-pub(super) fn has_pieces(row: &&&IntentRow) -> bool {
+pub(super) fn has_pieces(row: &IntentRow) -> bool {
     pieces::further(row.request.length) > 0
 }
 

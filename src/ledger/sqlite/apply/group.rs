@@ -105,7 +105,12 @@ pub(super) fn groups(
     for record in &changes.operations {
         id = id.saturating_add(1);
         let key = Key { hash: hash_of(&record.operation_id), operation: id };
-        let group = groups.entry(&record.resource).or_insert_with(|| group(None));
+        let has_effect = record.response.as_ref().is_some_and(|response| response.commit.is_some());
+        let group = if has_effect {
+            group_of(&mut groups, &record.resource)?
+        } else {
+            groups.entry(&record.resource).or_insert_with(|| group(None))
+        };
         group.operations.push(Numbered { key, record });
     }
     for resource in &changes.cleared {

@@ -74,15 +74,13 @@ pub(in super::super) fn operation_before(
             |columns| rows::operation(resource.clone(), columns),
         )?;
         let Some(record) = found else { continue };
+        // A doubt may be ended long after its resource was created again, so the newest row need not be that of the newest
+        // incarnation.
+        let is_newer = newest.as_ref().is_none_or(|(_, one)| one.incarnation < record.incarnation);
         match incarnation {
             Some(named) if record.incarnation == named => return Ok(Some((row, record))),
-            Some(_) => {}
-            // A doubt may be ended long after its resource was created again, so the newest row need not be that of the
-            // newest incarnation.
-            None if newest.as_ref().is_none_or(|(_, one)| one.incarnation < record.incarnation) => {
-                newest = Some((row, record));
-            }
-            None => {}
+            None if is_newer => newest = Some((row, record)),
+            Some(_) | None => {}
         }
     }
     Ok(newest)

@@ -13,13 +13,26 @@ pub(crate) const REMEDY: &str = "PostgreSQL is missing, and could not be fetched
 /// Every test that needs PostgreSQL. A test that is not listed here fails; an entry that no test asks for, too.
 pub(crate) const NEED_POSTGRES: &[&str] = &[
     "bench::every_cell_on_the_server_is_measured",
-    "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
+    "conformance::bodies::postgres::a_body_comes_back_byte_for_byte",
+    "conformance::bodies::postgres::a_body_of_several_pieces_is_replaced_whole",
+    "conformance::forwarded::postgres::gives_the_outcomes_of_the_reference",
     "conformance::histories::postgres::gives_the_outcomes_of_the_reference",
+    "conformance::lists::postgres::a_list_is_in_the_order_of_time_whatever_is_decided",
     "conformance::races::sixty_four_tasks_race_on_every_engine",
     "conformance::restart::postgres::a_position_that_was_issued_again_belongs_to_its_new_owner",
     "conformance::restart::postgres::a_restart_does_not_stretch_a_lease",
     "conformance::restart::postgres::an_expiry_that_was_seen_stays_seen_after_a_restart",
     "conformance::restart::postgres::everything_that_fences_survives_a_restart",
+    "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
+    "conformance::undecided::postgres::a_lease_waits_for_its_barrier",
+    "conformance::undecided::postgres::a_person_ends_a_doubt_once",
+    "conformance::undecided::postgres::a_refused_re_creation_stays_refused",
+    "conformance::undecided::postgres::a_withdrawn_id_is_free_again",
+    "conformance::undecided::postgres::an_announced_operation_is_found_by_its_retry",
+    "conformance::undecided::postgres::an_announcement_comes_back_as_it_was",
+    "conformance::undecided::postgres::of_two_who_settle_one_attempt_one_is_right",
+    "conformance::undecided::postgres::what_an_upstream_answered_is_given_again",
+    "conformance::undecided::postgres::what_is_known_of_a_cell_is_kept",
     "issuers::exact::postgres::numbers_come_back_as_they_were_sent",
     "issuers::exact::postgres::what_is_no_number_of_the_range_gets_in_nowhere",
     "issuers::recipes::the_recipe_for_postgresql_does_what_it_says",
@@ -159,6 +172,8 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "upstreams::paused::a_replica_that_hears_late_of_its_announcement_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_before_it_has_sent_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_to_an_answer_records_nothing_of_it",
+    "upstreams::paused::an_owner_whose_replica_is_stopped_becomes_one_through_another",
+    "upstreams::storm::postgres::kills_at_any_moment_lose_and_double_nothing",
 ];
 
 /// What was found; where nothing was, None if that is allowed.

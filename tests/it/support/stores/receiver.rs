@@ -102,6 +102,16 @@ impl Receiver {
         Client::to(self.base.clone())
     }
 
+    /// Its address, without a slash at the end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The id of its process, which runs.
+    pub(crate) fn pid(&self) -> i32 {
+        self.server.as_ref().expect("it runs").pid().as_raw_nonzero().get()
+    }
+
     /// Where it keeps everything, with SQLite.
     pub(crate) fn database(&self) -> PathBuf {
         self.folder.join("receiver.db")
