@@ -11,4 +11,5 @@ mod paused;
 mod plain;
 mod real;
 mod scene;
+mod storm;
 mod struck;

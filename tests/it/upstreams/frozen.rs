@@ -1,10 +1,11 @@
 //! A store is stopped and goes on later, as a process under SIGSTOP does: its connections stand and nothing moves. What
 //! does not need it goes on meanwhile, and afterwards everything comes to its end by itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::fleet::{Fleet, PATIENCE, Stand, Write, is_success, put, write};
 use crate::support::client::{Answer, Client, Owned};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::fleet::{PATIENCE, Stand};
+use super::fleet::{Fleet, PATIENCE, Stand};
 use super::scene::kind_of;
 use super::struck::Story;
 use crate::support::client::Answer;
@@ -141,6 +141,48 @@ async fn a_replica_that_hears_late_of_its_announcement_sends_nothing() {
     assert_eq!(store.log().iter().filter(|one| !one.reads()).count(), 1, "{:?}", store.log());
     assert_eq!(store.content("/base/a").as_deref(), Some(b"newer".as_slice()));
     assert_eq!((slow.terminate(), other.terminate()), (Some(0), Some(0)));
+}
+
+/// Stopped while the store was told of a new owner: his request, sent again through another replica, makes him the owner,
+/// and what lay at the store changes nothing afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_whose_replica_is_stopped_becomes_one_through_another() {
+    let test = "upstreams::paused::an_owner_whose_replica_is_stopped_becomes_one_through_another";
+    if !is_here(Kind::Postgres, test) {
+        return;
+    }
+    let times = "timeout_ms = 1000\nconnect_timeout_ms = 1000";
+    let fleet = Fleet::start(Kind::Postgres, times, "contract = \"immediate\"").await;
+    let told: Vec<&Stand> = ["conditional", "fence_aware"].map(|class| fleet.stand(class)).into();
+    for stand in told {
+        let request = json!({
+            "resource": stand.name(), "holder": "alice", "wait_ms": 100,
+            "request_id": "0b0c7a52-0d2e-4c8e-9f57-3f1f8c1a6b2d",
+        });
+        stand.store.fault(Fault::Hold);
+        let pending = fleet.first().post("/v1/leases", &request).await;
+        assert_eq!(pending.expect(202)["state"], "pending_barrier", "{}", stand.class);
+        assert_eq!(stand.store.under_way(), 1, "{}", stand.class);
+        fleet.gateways[0].signal(Signal::STOP);
+        let lease = patience::until("the other replica makes him the owner", PATIENCE, async || {
+            let answer = fleet.last().post("/v1/leases", &request).await;
+            assert!(matches!(answer.status, 200..=202), "{answer:?}");
+            (answer.status != 202).then(|| answer.json())
+        })
+        .await;
+        assert_eq!(lease["fencing_token"], pending.json()["fencing_token"], "{}", stand.class);
+        let token = lease["fencing_token"].as_str().unwrap();
+        let written = fleet.last().put(&stand.name(), token, "p1", "his", &[]).await;
+        assert!((200..300).contains(&written.status), "{}: {written:?}", stand.class);
+        let before = (stand.effects(), stand.content());
+        stand.store.release();
+        stand.until_nothing_is_under_way().await;
+        fleet.gateways[0].signal(Signal::CONT);
+        let again = fleet.first().post("/v1/leases", &request).await.expect(200);
+        assert_eq!(again["fencing_token"], lease["fencing_token"], "{}", stand.class);
+        assert_eq!((stand.effects(), stand.content()), before, "{}", stand.class);
+    }
+    fleet.end();
 }
 
 /// What the clients of the stopped replica are told when it has woken.

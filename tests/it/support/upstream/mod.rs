@@ -110,6 +110,12 @@ impl Upstream {
         self.shared.store.lock().unwrap().effects.clone()
     }
 
+    /// Somebody who can be asked for the same from anywhere.
+    pub(crate) fn witness(&self) -> Arc<dyn Fn() -> Vec<Applied> + Send + Sync> {
+        let shared = self.shared.clone();
+        Arc::new(move || shared.store.lock().unwrap().effects.clone())
+    }
+
     /// The bytes at a path, where there are any.
     pub(crate) fn content(&self, path: &str) -> Option<Vec<u8>> {
         self.shared.store.lock().unwrap().content(path)

@@ -67,7 +67,7 @@ async fn what_is_hidden_in_a_body_never_becomes_a_request() {
         ("Transfer-Encoding: chunked\r\n".into(), format!("1\r\n{hidden}\r\n0\r\n\r\n")),
         ("Transfer-Encoding: chunked\r\n".into(), format!("{whole:x}\r\n{hidden}0\r\n\r\n")),
         ("Transfer-Encoding: chunked\r\n".into(), format!("1;a=\"\n\"\r\nx\r\n0\r\n{hidden}\r\n")),
-        ("Transfer-Encoding: chunked\r\n".into(), format!("0\r\nX-Late: 1\r\nContent-Length: 0\r\n\r\n")),
+        ("Transfer-Encoding: chunked\r\n".into(), "0\r\nX-Late: 1\r\nContent-Length: 0\r\n\r\n".into()),
         (format!("Content-Length: {whole}\r\n"), hidden.clone()),
         ("Transfer-Encoding: chunked\r\n".into(), chunk.clone()),
     ];

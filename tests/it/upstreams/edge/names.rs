@@ -178,7 +178,7 @@ async fn no_request_names_another_host() {
         format!("//{other}/fenced/shop/a"),
         format!("/fenced/shop/{other}/a"),
         format!("/fenced/{other}/a"),
-        format!("{other}"),
+        other.clone(),
         "http://example.org/fenced/shop/a".to_owned(),
         "*".to_owned(),
     ];
@@ -199,7 +199,7 @@ async fn no_request_names_another_host() {
     }
     // A name that looks like an address is a name.
     assert!(scene.arrivals().iter().any(|one| one.target.starts_with("/base/127.0.0.1%3A")));
-    let foreign = format!("GET /fenced/shop/a HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n");
+    let foreign = "GET /fenced/shop/a HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n";
     assert_eq!(status(&said(&scene, foreign.as_bytes()).await), 400);
     scene.gateway.stop().await;
 }

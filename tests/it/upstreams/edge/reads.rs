@@ -52,7 +52,7 @@ async fn a_read_is_passed_on_without_its_conditions() {
     }
 }
 
-/// The gateway's ETag stands on a read only if the store shows the recorded validator.
+/// The gateway's `ETag` stands on a read only if the store shows the recorded validator.
 #[tokio::test]
 async fn a_cells_validator_is_shown_only_where_it_is_what_was_recorded() {
     let scene = Scene::of(Engine::Sqlite, "conditional", "", "policy = \"ordered\"").await;
