@@ -35,7 +35,7 @@ struct Shared {
 struct Owner {
     shared: Shared,
     name: String,
-    owned: Owned,
+    lease: Owned,
     /// What had an effect in his store: he has to say what became of a doubt.
     effects: Arc<dyn Fn() -> Vec<Applied> + Send + Sync>,
     turn: AtomicUsize,
@@ -68,7 +68,7 @@ impl Owner {
         let digest = digest(&body);
         let write = Write { id: &id, sequence, body: &body, wait: 5 };
         let answer = patience::until(&format!("{body} is decided"), 3 * PATIENCE, async || {
-            let answer = put(self.client(), self.name.clone(), self.owned.clone(), write).await?;
+            let answer = put(self.client(), self.name.clone(), self.lease.clone(), write).await?;
             if answer.header("fencing-effect") == Some("unknown") || answer.status == 409 {
                 self.say_what_happened(&id, &digest).await;
                 return None;
@@ -116,11 +116,11 @@ async fn kills_at_any_moment_lose_and_double_nothing(engine: Kind) {
     for stand in &fleet.stands {
         for number in 0..OWNERS {
             let name = format!("{}/{number}", stand.namespace());
-            let owned = fleet.first().acquire(&name, "alice").await;
+            let lease = fleet.first().acquire(&name, "alice").await;
             let owner = Owner {
                 shared: shared.clone(),
                 name,
-                owned,
+                lease,
                 effects: stand.store.witness(),
                 turn: AtomicUsize::new(number),
                 written: Vec::new(),
