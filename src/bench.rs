@@ -14,10 +14,12 @@ mod gates;
 mod growth;
 mod histogram;
 mod load;
+mod nginx;
 mod pace;
 mod peer;
 mod pgbench;
 mod preload;
+mod proxies;
 mod raw;
 mod report;
 mod request;
@@ -46,7 +48,7 @@ use server::Postgres;
 use stage::Folder;
 use templates::{OnPostgres, Templates};
 
-pub use peer::{Opponent, serve};
+pub use peer::{Opponent, serve, serve_upstream};
 pub use raw::{Raw, Written};
 pub use report::Report;
 pub use tie::{KEEPER, Kept, TIED, keep, tie};
@@ -54,15 +56,31 @@ pub use tie::{KEEPER, Kept, TIED, keep, tie};
 /// The word that makes this program an opponent.
 pub const OPPONENT: &str = "bench-peer";
 
-/// Which stores are measured.
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stores {
-    /// Both.
+    /// All of it.
     All,
     /// The embedded one.
     Sqlite,
     /// The server.
     Postgres,
+    /// None of the two for its own sake: the gateway in front of an upstream.
+    Upstreams,
+}
+
+impl Stores {
+    const fn has_embedded(self) -> bool {
+        matches!(self, Self::All | Self::Sqlite)
+    }
+
+    const fn has_server(self) -> bool {
+        matches!(self, Self::All | Self::Postgres)
+    }
+
+    const fn has_upstreams(self) -> bool {
+        matches!(self, Self::All | Self::Upstreams)
+    }
 }
 
 /// What is to be measured, and how long.
@@ -152,21 +170,25 @@ impl Bench<'_> {
             let why = "a flush is faster than a disk; the folder may lie in memory: use --folder";
             self.conditions.left_out.push(why.to_owned());
         }
-        let embedded = self.plan.stores != Stores::Postgres;
-        if self.plan.stores != Stores::Sqlite {
+        let embedded = self.plan.stores.has_embedded();
+        if self.plan.stores.has_server() {
             self.open_server(id).await?;
         }
         if self.plan.growth {
             let (mut rounds, server) = self.rounds(flush);
             return growth::run(&mut rounds, embedded, server).await;
         }
-        let mut ways = vec![Way::Hello];
+        let mut ways = Vec::new();
+        if self.plan.stores != Stores::Upstreams {
+            ways.push(Way::Hello);
+        }
         if embedded {
             (self.tell)("filling the embedded databases");
             templates::fill_sqlite(self.plan, self.folder, &mut self.templates).await?;
             ways.extend([Way::GatewaySqlite, Way::PoolSqlite, Way::RawSqlite]);
         }
         ways.extend(self.fill_server().await?);
+        ways.extend(self.fill_upstream().await?);
         let (mut rounds, server) = self.rounds(flush);
         let failed = rounds.run(&ways, server).await;
         self.conditions.left_out.extend(failed);
@@ -183,6 +205,19 @@ impl Bench<'_> {
             self.conditions.left_out.extend(failed);
         }
         Ok(())
+    }
+
+    /// Fills the database of the gateway in front of an upstream, where that is measured.
+    async fn fill_upstream(&mut self) -> anyhow::Result<Option<Way>> {
+        if !self.plan.stores.has_upstreams() {
+            return Ok(None);
+        }
+        (self.tell)("filling the database of the gateway in front of an upstream");
+        templates::fill_upstream(self.plan, self.folder, &mut self.templates).await?;
+        if nginx::program().is_none() {
+            self.conditions.left_out.push("nginx: there is no such program".to_owned());
+        }
+        Ok(Some(Way::GatewayUpstream))
     }
 
     fn rounds(&mut self, flush: Duration) -> (Rounds<'_>, Option<&mut Postgres>) {
@@ -241,6 +276,7 @@ fn conditions(plan: &Plan) -> Conditions {
         Stores::All => "all",
         Stores::Sqlite => "sqlite",
         Stores::Postgres => "postgres",
+        Stores::Upstreams => "upstreams",
     };
     let connections: Vec<String> = plan.connections.iter().map(u64::to_string).collect();
     let plan = [

@@ -285,6 +285,9 @@ pub const BENCH_LOG_BYTES: usize = 2_048;
 /// Connections that write the documents of `bench` before it measures: enough to fill the gateway's batches.
 pub const BENCH_PRELOAD_CONNECTIONS: u64 = 8;
 
+/// Connections that write them through a gateway in front of an upstream, one by one: as many as its cells have.
+pub const BENCH_FORWARD_CONNECTIONS: u64 = 64;
+
 /// Rounds of one `bench`, at most.
 pub const BENCH_ROUNDS: u32 = 100;
 

@@ -56,13 +56,16 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
     if bytes.len() < length { Parsed::Part } else { Parsed::Whole(Answer { status, etag, body, length }) }
 }
 
-struct Line<'a> {
+/// A line of a head.
+pub(super) struct Line<'a> {
+    /// Where it begins.
     at: usize,
-    text: &'a [u8],
+    /// All of it, without its end.
+    pub(super) text: &'a [u8],
 }
 
 /// The header lines, with where each begins.
-fn lines(head: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(head: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let mut at = 0_usize;
     head.split(|byte| *byte == b'\n').map(move |text| {
         let line = Line { at, text: text.strip_suffix(b"\r").unwrap_or(text) };
@@ -77,7 +80,8 @@ fn status(head: &[u8]) -> Option<u16> {
     u16::try_from(status).ok()
 }
 
-fn number(text: &[u8]) -> Option<usize> {
+/// A decimal number.
+pub(super) fn number(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 

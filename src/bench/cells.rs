@@ -30,6 +30,12 @@ pub(super) enum Way {
     PoolPostgres,
     /// The gateway on PostgreSQL.
     GatewayPostgres,
+    /// The upstream of the proxies, asked directly.
+    Upstream,
+    /// nginx in front of it.
+    Nginx,
+    /// The gateway on SQLite in front of it.
+    GatewayUpstream,
 }
 
 impl Way {
@@ -45,6 +51,9 @@ impl Way {
             Self::PgbenchBatch => "pgbench-batch",
             Self::PoolPostgres => "pool-postgres",
             Self::GatewayPostgres => "gateway-postgres",
+            Self::Upstream => "upstream",
+            Self::Nginx => "nginx",
+            Self::GatewayUpstream => "gateway-upstream",
         }
     }
 }
@@ -62,6 +71,10 @@ pub(super) enum Kind {
     PaceHalf,
     /// Four fifths of it.
     PaceMost,
+    /// Reads that are passed through.
+    Read,
+    /// Writes that are passed on; by the gateway fenced and durable.
+    Forward,
 }
 
 impl Kind {
@@ -73,6 +86,8 @@ impl Kind {
             Self::Batch => "batch",
             Self::PaceHalf => "pace-50",
             Self::PaceMost => "pace-80",
+            Self::Read => "read",
+            Self::Forward => "forward",
         }
     }
 }

@@ -19,6 +19,8 @@ enum Part {
     P99(Key),
     /// Half of a cell's requests took no longer.
     P50(Key),
+    /// What the first one adds to the median time of a request to the second one.
+    Added(Key, Key),
     /// A figure beside the cells.
     Figure(&'static str),
     /// Nothing to divide by.
@@ -36,6 +38,7 @@ impl Part {
             }
             Self::P99(key) => sample(*key)?.p99_ms,
             Self::P50(key) => sample(*key)?.p50_ms,
+            Self::Added(through, direct) => Some(sample(*through)?.p50_ms? - sample(*direct)?.p50_ms?),
             Self::Figure(name) => {
                 results.figures.get(*name)?.iter().find(|(of, _)| *of == round).map(|(_, figure)| *figure)
             }
@@ -99,7 +102,11 @@ pub(super) const LOADED_MB: &str = "gateway-sqlite MB loaded";
 
 /// Holds the results against all goals.
 pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
-    [sqlite(), postgres(), counts()].into_iter().flatten().map(|goal| verdict(&goal, results)).collect()
+    [sqlite(), postgres(), upstreams(), counts()]
+        .into_iter()
+        .flatten()
+        .map(|goal| verdict(&goal, results))
+        .collect()
 }
 
 fn sqlite() -> Vec<Goal> {
@@ -159,6 +166,26 @@ fn postgres() -> Vec<Goal> {
             Part::Best(PgbenchBatch, Batch),
             0.45,
         ),
+    ]
+}
+
+fn upstreams() -> Vec<Goal> {
+    use Kind::{Forward, Read};
+    use Way::{GatewayUpstream, Nginx, Upstream};
+    let rate = |way, kind, at| Part::Rate(Key::new(way, kind, at));
+    let against = |kind, at| (rate(GatewayUpstream, kind, at), rate(Nginx, kind, at));
+    let added = |way| Part::Added(Key::new(way, Read, 1), Key::new(Upstream, Read, 1));
+    let p99 = |way, at| Part::P99(Key::new(way, Read, at));
+    let ((own_64, its_64), (own_256, its_256)) = (against(Read, 64), against(Read, 256));
+    let (forwards, passed_on) = against(Forward, 64);
+    vec![
+        gate("P16", "reads through, 64 / nginx", own_64, its_64, 0.85),
+        gate("P16", "reads through, 256 / nginx", own_256, its_256, 0.85),
+        gate("P16", "reads through, 1: added p50 / nginx's", added(GatewayUpstream), added(Nginx), 1.1)
+            .at_most(),
+        told("P16", "reads through, 64: p99 / nginx's", p99(GatewayUpstream, 64), p99(Nginx, 64), 1.2)
+            .at_most(),
+        gate("P17", "durable forwards, 64 / nginx", forwards, passed_on, 0.40),
     ]
 }
 

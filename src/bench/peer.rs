@@ -5,6 +5,7 @@
 
 mod postgres;
 mod sqlite;
+mod upstream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::limits::{BENCH_ANSWER_BYTES, BENCH_POOL};
 
 pub(super) use sqlite::{DATABASE, SCHEMA};
+pub use upstream::serve_upstream;
 
 /// Which one.
 #[derive(Debug, Clone, PartialEq, Eq)]

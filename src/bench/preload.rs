@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::load::Wire;
 use super::request::{DISTINCT, HOT, HOT_PAGE, PADDING, TOKEN, document, target};
-use crate::limits::BENCH_PRELOAD_CONNECTIONS;
+use crate::limits::{BENCH_FORWARD_CONNECTIONS, BENCH_PRELOAD_CONNECTIONS};
 
 /// Writes of one request.
 const MEMBERS: u64 = 100;
@@ -50,6 +50,40 @@ pub(super) async fn fill(address: SocketAddr, resources: u64, targets: u64) -> a
     Ok(())
 }
 
+/// Writes every document by itself, through a gateway in front of an upstream.
+pub(super) async fn forward(address: SocketAddr, resources: u64) -> anyhow::Result<()> {
+    let mut tasks = JoinSet::new();
+    let apart = usize::try_from(BENCH_FORWARD_CONNECTIONS).unwrap_or(1);
+    for writer in 0..BENCH_FORWARD_CONNECTIONS {
+        tasks.spawn(async move {
+            let mut wire = Wire::to(address).await?;
+            for number in (writer..resources).step_by(apart) {
+                let answer = wire.ask(single(number).as_bytes()).await?;
+                wire.forget(&answer);
+            }
+            Ok::<(), String>(())
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a writer of the documents ended early")?.map_err(wrong)?;
+    }
+    Ok(())
+}
+
+fn single(number: u64) -> String {
+    let name = document(number);
+    let body = content(&name);
+    format!(
+        "PUT /fenced/{DISTINCT}/{name} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nfencing-token: 1\r\n\
+         fencing-sequence: 1\r\nidempotency-key: preload-{name}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn content(id: &str) -> String {
+    format!("{{\"n\":\"{id}\",\"text\":\"{PADDING}\"}}")
+}
+
 fn wrong(fault: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("the documents could not be written: {fault}")
 }
@@ -62,7 +96,7 @@ fn member(name: &str, token: &str, sequence: Option<&str>, id: &str) -> Value {
         "operation_id": format!("preload-{id}"),
         "sequence": sequence,
         "content_type": "application/json",
-        "body": format!("{{\"n\":\"{id}\",\"text\":\"{PADDING}\"}}"),
+        "body": content(id),
     })
 }
 

@@ -41,6 +41,11 @@ pub(super) enum Workload {
         /// Writes of one request.
         members: u64,
     },
+    /// Each connection reads what it would write in `Distinct`.
+    Read {
+        /// How many there are over all connections.
+        resources: u64,
+    },
 }
 
 impl Workload {
@@ -48,7 +53,7 @@ impl Workload {
     pub(super) const fn members(self) -> u64 {
         match self {
             Self::Batch { members, .. } => members,
-            Self::Distinct { .. } | Self::One | Self::Targets => 1,
+            Self::Distinct { .. } | Self::One | Self::Targets | Self::Read { .. } => 1,
         }
     }
 }
@@ -115,6 +120,10 @@ impl Writer {
             Workload::One => self.single(out, 0),
             Workload::Targets => self.edit(out),
             Workload::Batch { resources, members } => self.batch(out, resources, members),
+            Workload::Read { resources } => {
+                let number = self.own(resources, 0, 1);
+                self.read(out, number);
+            }
         }
     }
 
@@ -136,6 +145,14 @@ impl Writer {
         self.sequence = self.sequence.saturating_add(1);
         digits(out, self.sequence, 16);
         self.finish(out);
+    }
+
+    fn read(&self, out: &mut Vec<u8>, number: u64) {
+        out.extend_from_slice(b"GET /fenced/bench/doc-");
+        digits(out, number, 6);
+        out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+        out.extend_from_slice(self.host.as_bytes());
+        out.extend_from_slice(b"\r\naccept: application/json\r\n\r\n");
     }
 
     fn edit(&mut self, out: &mut Vec<u8>) {

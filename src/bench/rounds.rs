@@ -105,6 +105,8 @@ impl Rounds<'_> {
                 let url = server.address(&database).to_string();
                 self.gateway(way, round, &home, &url).await
             }
+            // One of them stands for all three.
+            Way::Upstream | Way::Nginx | Way::GatewayUpstream => self.proxies(round).await,
         }
     }
 
@@ -160,7 +162,8 @@ impl Rounds<'_> {
         server.stop().await
     }
 
-    async fn cell(
+    /// Measures one cell and keeps it.
+    pub(super) async fn cell(
         &mut self,
         key: Key,
         round: u32,
@@ -241,7 +244,10 @@ impl Rounds<'_> {
             | Way::PoolSqlite
             | Way::RawSqlite
             | Way::PoolPostgres
-            | Way::GatewayPostgres => (NAIVE, &PGBENCH_CELLS),
+            | Way::GatewayPostgres
+            | Way::Upstream
+            | Way::Nginx
+            | Way::GatewayUpstream => (NAIVE, &PGBENCH_CELLS),
         };
         for (kind, clients) in cells {
             let load_average = usage::load_average();

@@ -171,9 +171,9 @@ impl Server {
         Ok(wire.body(&answer).to_vec())
     }
 
-    /// What it has used so far.
+    /// What it has used so far, together with the processes that it started.
     pub(super) fn usage(&self) -> Option<Usage> {
-        usage::of(self.pid.as_raw_pid())
+        usage::of_all(self.pid.as_raw_pid())
     }
 
     /// Ends it as an operator would, and kills it where that takes too long.

@@ -1,13 +1,14 @@
 //! Filled databases, made once in a run and copied for each cell, and the gateway that serves one of them.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tokio::process::Command;
 
 use super::stage::{Folder, Server, free_address, own_program, tied};
-use super::{Plan, peer, preload, raw};
+use super::{Plan, peer, preload, proxies, raw};
 
 /// The configuration of every gateway here.
 const NAMESPACES: &str = "\
@@ -25,6 +26,14 @@ issuer = { external = \"trusted\" }
 scope = 1
 ";
 
+/// The same resources with an upstream behind them. Every write is admitted, so it is sent once and recorded twice.
+fn behind_http(upstream: SocketAddr) -> String {
+    format!(
+        "seal_key_file = \"fencegate.key\"\n\n[namespaces.bench]\npolicy = \"ordered\"\ncontract = \"observed\"\n\
+         issuer = {{ external = \"trusted\" }}\nstore = {{ http = \"http://{upstream}/\", class = \"idempotent\", probe = false }}\n"
+    )
+}
+
 /// The file of a gateway's database.
 pub(super) const SQLITE_FILE: &str = "fencegate.db";
 
@@ -40,6 +49,8 @@ pub(super) struct Templates {
     pub(super) gateway_sqlite: PathBuf,
     /// The hand-made database of the PostgreSQL server.
     pub(super) by_hand_postgres: String,
+    /// A folder with the SQLite file and key of the gateway in front of an upstream.
+    pub(super) gateway_upstream: PathBuf,
     /// The gateway's, where there is a server.
     pub(super) gateway_postgres: Option<OnPostgres>,
 }
@@ -69,6 +80,16 @@ pub(super) async fn fill_gateway(plan: &Plan, home: &Path, database: &str) -> an
     server.stop().await
 }
 
+/// Fills what the gateway in front of an upstream needs: by forwarding, since no batch is taken there.
+pub(super) async fn fill_upstream(plan: &Plan, folder: &Folder, made: &mut Templates) -> anyhow::Result<()> {
+    made.gateway_upstream = folder.fresh("gateway-upstream")?;
+    let upstream = proxies::upstream(folder.path()).await?;
+    let server = gateway_before(&made.gateway_upstream, upstream.address, Some("warn")).await?;
+    preload::forward(server.address, plan.resources).await?;
+    server.stop().await?;
+    upstream.stop().await
+}
+
 /// What a gateway calls a SQLite file in its folder.
 pub(super) fn sqlite(home: &Path) -> String {
     format!("sqlite://{}", home.join(SQLITE_FILE).display())
@@ -76,7 +97,17 @@ pub(super) fn sqlite(home: &Path) -> String {
 
 /// Starts a gateway on a database, with its key beside its configuration.
 pub(super) async fn gateway(home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
-    serve(tied(&own_program()?, home)?, home, database, log).await
+    serve(tied(&own_program()?, home)?, &configure(home, database, NAMESPACES)?, log).await
+}
+
+/// Starts a gateway on SQLite in front of an upstream.
+pub(super) async fn gateway_before(
+    home: &Path,
+    upstream: SocketAddr,
+    log: Option<&str>,
+) -> anyhow::Result<Server> {
+    let config = configure(home, &sqlite(home), &behind_http(upstream))?;
+    serve(tied(&own_program()?, home)?, &config, log).await
 }
 
 /// The same under strace, which writes every flush down with its time and file.
@@ -90,22 +121,21 @@ pub(super) async fn traced(
     // Only the traced calls stop the process (--seccomp-bpf), so that it runs at nearly its own speed.
     program.args(["-f", "--seccomp-bpf", "-ttt", "-y", "-e", "trace=fsync,fdatasync", "-o"]);
     program.arg(trace).arg(own_program()?);
-    serve(program, home, database, None).await.map(Server::behind_another)
+    serve(program, &configure(home, database, NAMESPACES)?, None).await.map(Server::behind_another)
 }
 
-async fn serve(mut serve: Command, home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
-    let config = configure(home, database)?;
+async fn serve(mut serve: Command, config: &Path, log: Option<&str>) -> anyhow::Result<Server> {
     let address = free_address()?;
-    serve.arg("--config").arg(&config).args(["serve", "--listen", &address.to_string()]);
+    serve.arg("--config").arg(config).args(["serve", "--listen", &address.to_string()]);
     if let Some(log) = log {
         serve.env("FENCEGATE_LOG", log);
     }
     Server::start(serve, address).await
 }
 
-fn configure(home: &Path, database: &str) -> anyhow::Result<PathBuf> {
+fn configure(home: &Path, database: &str, namespaces: &str) -> anyhow::Result<PathBuf> {
     let config = home.join(CONFIG);
-    let text = format!("database = \"{database}\"\n{NAMESPACES}");
+    let text = format!("database = \"{database}\"\n{namespaces}");
     fs::write(&config, text).context("cannot write a configuration")?;
     Ok(config)
 }

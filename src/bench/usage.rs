@@ -25,10 +25,31 @@ pub(super) fn of(pid: i32) -> Option<Usage> {
     usage(&read("stat")?, &read("status")?, &read("io").unwrap_or_default())
 }
 
+/// The same, with all processes that it started and that have not ended.
+pub(super) fn of_all(pid: i32) -> Option<Usage> {
+    let own = of(pid)?;
+    Some(children_of(pid).into_iter().filter_map(of_all).fold(own, Usage::with))
+}
+
+impl Usage {
+    const fn with(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_add(other.cpu),
+            written_bytes: self.written_bytes.saturating_add(other.written_bytes),
+            resident_kib: self.resident_kib.saturating_add(other.resident_kib),
+            peak_kib: self.peak_kib.saturating_add(other.peak_kib),
+        }
+    }
+}
+
 /// The first process that a process with one thread started.
 pub(super) fn child_of(pid: i32) -> Option<i32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_ascii_whitespace().next()?.parse().ok()
+    children_of(pid).into_iter().next()
+}
+
+fn children_of(pid: i32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// The average number of tasks that ran or waited over the last minute.

@@ -27,6 +27,8 @@ enum Only {
     Sqlite,
     /// The gateway on PostgreSQL and its opponents
     Postgres,
+    /// The gateway and nginx in front of an upstream
+    Upstreams,
 }
 
 /// What `bench` takes.
@@ -45,7 +47,7 @@ pub(super) struct Bench {
     /// Resources that are written [default: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2_048..=BENCH_RESOURCES))]
     resources: Option<u64>,
-    /// Leave the other store out
+    /// Leave everything else out
     #[arg(long, value_enum)]
     only: Option<Only>,
     /// One round of very short cells, to see that everything works; the figures mean nothing
@@ -112,6 +114,7 @@ impl Bench {
                 None => Stores::All,
                 Some(Only::Sqlite) => Stores::Sqlite,
                 Some(Only::Postgres) => Stores::Postgres,
+                Some(Only::Upstreams) => Stores::Upstreams,
             },
             postgres: self.postgres,
             folder: self.folder.unwrap_or_else(std::env::temp_dir),
@@ -142,6 +145,8 @@ enum Store {
     Postgres,
     /// A SQLite file, without HTTP
     Raw,
+    /// Nowhere, behind proxies
+    Upstream,
 }
 
 /// An opponent in a process of its own.
@@ -170,6 +175,9 @@ impl Peer {
             Store::Sqlite => Opponent::Sqlite(PathBuf::from(self.database)),
             Store::Postgres => Opponent::Postgres(self.database),
             Store::Raw => return self.raw(output),
+            Store::Upstream => {
+                return block_on(async { bench::serve_upstream(self.listen).await.map_err(Failure::Start) });
+            }
         };
         block_on_all_cores(bench::serve(opponent, self.listen))
     }

@@ -80,6 +80,28 @@ fn every_cell_of_the_embedded_part_is_measured() {
 }
 
 #[test]
+fn every_cell_of_the_proxies_is_measured() {
+    // nginx has processes of its own: the folder is gone only when they have ended.
+    let folder = tempfile::tempdir().unwrap();
+    let (told, report) = ended(&folder, &mut quick(&folder, "upstreams"));
+    let left_out = report["conditions"]["left_out"].to_string();
+    let has_nginx = !left_out.contains("nginx: there is no such program");
+    let mut expected = Vec::new();
+    for way in ["upstream", "gateway-upstream", "nginx"] {
+        for cell in ["read 1", "read 64", "forward 1", "forward 64"] {
+            if way != "nginx" || has_nginx {
+                expected.push(format!("{way} {cell}"));
+            }
+        }
+    }
+    measured(&report, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    for id in ["P16", "P17"] {
+        assert_eq!(goal(&report, id)["reached"].is_object(), has_nginx, "{report}");
+    }
+    assert!(told.contains("gateway-upstream forward 64"), "{told}");
+}
+
+#[test]
 fn every_cell_on_the_server_is_measured() {
     // It starts a server of its own, as root under another user, and ends it.
     let Some(binaries) = needed_binaries("bench::every_cell_on_the_server_is_measured") else { return };
