@@ -53,7 +53,7 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
         Some(budget) => asked.hall.wait(command, subject, budget, keeps_place).await?,
     };
     if let Outcome::Granted(grant) = outcome {
-        return behind_barriers(asked.hall, *grant, again, wait.unwrap_or_default()).await;
+        return behind_barriers(asked.hall, *grant, again, wait).await;
     }
     Err(otherwise(&outcome, |refusal| {
         let named = shown.or_else(|| culprit(refusal, &several, ttl_ms, asked.hall.namespaces()));
@@ -257,19 +257,19 @@ fn within(least: Duration, most: Duration, chance: u64) -> Duration {
 }
 
 /// The answer to a grant. One that waits for a barrier gets its token by a repeat of the request, as soon as the barrier
-/// stands; it is waited for here for as long as the caller would wait, and for a moment in any case.
+/// stands; it is waited for here for as long as the caller would wait, and for a moment where it does not say.
 pub(super) async fn behind_barriers(
     hall: &Hall,
     grant: Grant,
     again: Command,
-    budget: Duration,
+    budget: Option<Duration>,
 ) -> Result<Response, Problem> {
     if grant.view.state != LeaseState::PendingBarrier {
         return Ok(granted(&grant, hall.namespaces()));
     }
     let raised = hall.door.dispatch.raise_for(&grant.view.lease);
     // Given up or too late: the answer is then how it stands now.
-    drop(tokio::time::timeout(budget.max(BARRIER_WAIT), raised).await);
+    drop(tokio::time::timeout(budget.unwrap_or(BARRIER_WAIT), raised).await);
     let outcome = hall.decide(again, Subject::default(), None).await?;
     if let Outcome::Granted(now) = outcome {
         return Ok(granted(&Grant { repeated: grant.repeated, ..*now }, hall.namespaces()));

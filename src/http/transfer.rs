@@ -1,7 +1,5 @@
 //! Transfer: a lease is handed to a named successor, and the caller gets the successor's lease to hand over.
 
-use std::time::Duration;
-
 use axum::response::Response;
 
 use crate::protocol::command::Transfer;
@@ -37,7 +35,7 @@ pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<
     let again = Command::Transfer(command.clone());
     let outcome = asked.hall.decide(Command::Transfer(command), Subject::default(), None).await?;
     if let Outcome::Granted(grant) = outcome {
-        return behind_barriers(asked.hall, *grant, again, Duration::ZERO).await;
+        return behind_barriers(asked.hall, *grant, again, None).await;
     }
     Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }
