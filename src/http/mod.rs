@@ -105,7 +105,7 @@ impl Asked<'_> {
     }
 }
 
-/// The router: every route of [`routes`], and a problem for everything else.
+/// The router: every route of [`routes()`], and a problem for everything else.
 pub fn router(door: Door) -> Router {
     let hall = Arc::new(Hall {
         door,
