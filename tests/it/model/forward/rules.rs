@@ -130,10 +130,12 @@ impl State {
         Ok(())
     }
 
-    /// All copies of a request are refused: what is wrong with one is wrong with all.
+    /// All copies of a request are refused: what is wrong with one is wrong with all. Of other attempts that says nothing,
+    /// unless the store has promised it.
     fn refuse(&mut self, bounds: &Bounds, number: usize) {
         self.history.faults.refused += 1;
         if let (Phase::Waiting(request), Some(status)) = (self.tasks[number].phase.clone(), bounds.refused) {
+            self.store.refuse(&request, status);
             let reply = Reply { status, validator: None, holds: None };
             self.tasks[number].phase = Phase::Answered(request, reply);
         }

@@ -132,8 +132,8 @@ impl State {
                 if faults.twice < bounds.twice {
                     steps.push(Step::ArriveTwice(number));
                 }
-                let write = matches!(request, Request::Write { .. });
-                if write && bounds.refused.is_some() && faults.refused == 0 {
+                let refuses = bounds.refused.is_some_and(|status| self.store.may_refuse(request, status));
+                if refuses && faults.refused == 0 {
                     steps.push(Step::Refuse(number));
                 }
             }

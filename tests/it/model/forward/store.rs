@@ -6,6 +6,9 @@ use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp, Validator};
 
 use super::bugs::Bug;
 
+/// A refusal of the request itself.
+pub(super) const OF_THE_REQUEST: u16 = 413;
+
 /// A request on its way. Whatever arrives twice is the same request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Request {
@@ -150,6 +153,22 @@ impl Store {
         self.holds = self.holds.max(sent.position);
         self.known.insert(key, 200);
         (ok(), effect)
+    }
+
+    /// Whether it may refuse a write. A fence-aware receiver says of a request itself the same for every attempt.
+    pub(super) fn may_refuse(&self, request: &Request, status: u16) -> bool {
+        let Request::Write { sent, .. } = request else { return false };
+        let keeps = self.class == Class::FenceAware && status == OF_THE_REQUEST;
+        !keeps || self.knows(sent.operation, sent.incarnation).is_none_or(|known| known == status)
+    }
+
+    /// A write is refused.
+    pub(super) fn refuse(&mut self, request: &Request, status: u16) {
+        if let (Request::Write { sent, .. }, Class::FenceAware, OF_THE_REQUEST) =
+            (request, self.class, status)
+        {
+            self.known.insert((sent.operation, sent.incarnation), status);
+        }
     }
 
     fn lower(&self) -> Reply {

@@ -6,6 +6,7 @@ use fencegate::domain::upstream::Class;
 
 use super::bounds::Bounds;
 use super::search::search;
+use super::store::OF_THE_REQUEST;
 
 const ORDERED: Policy = Policy::Ordered { gapless: false };
 
@@ -93,7 +94,7 @@ fn requests_arrive_twice() {
 #[test]
 fn stores_refuse_and_connections_fail() {
     for class in Class::ALL {
-        for status in [403, 409, 422] {
+        for status in [403, 409, OF_THE_REQUEST, 422] {
             let world = Bounds { refused: Some(status), not_sent: 1, ..race(class, Policy::Single) };
             holds("refused", &world);
         }
