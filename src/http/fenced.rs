@@ -166,16 +166,25 @@ async fn body_of(
     place: &Place,
     payload: &mut Payload,
 ) -> Result<Held, Problem> {
+    let read = payload.read(&allowance(method, place), &asked.hall.bodies, BODY_TIMEOUT).await;
+    read.map_err(|problem| in_words_of(method, problem))
+}
+
+/// How much a write may bring.
+pub(super) fn allowance(method: Method, place: &Place) -> Allowance {
     let limit = match method {
         Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
         Method::Delete => 0,
     };
-    let whose = format!("namespace {:?}", place.address.resource.namespace());
-    let read = payload.read(&Allowance { limit, whose, copies: 1 }, &asked.hall.bodies, BODY_TIMEOUT).await;
-    read.map_err(|problem| match method {
+    Allowance { limit, whose: format!("namespace {:?}", place.address.resource.namespace()), copies: 1 }
+}
+
+/// Whatever a removal brings is too much, and is told so.
+pub(super) fn in_words_of(method: Method, problem: Problem) -> Problem {
+    match method {
         Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
         Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
-    })
+    }
 }
 
 /// The answer of a write that is in the store. What it takes from the record is the same on a replay: status, `ETag`,

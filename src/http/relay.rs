@@ -24,11 +24,11 @@ use crate::protocol::outcome::Verdict;
 use crate::protocol::{Command, Outcome};
 
 use super::acquire::drawn;
-use super::body::{Allowance, Payload, Spooled, worked};
+use super::body::{Payload, Spooled, worked};
 use super::decide::Subject;
-use super::fenced::HEADERS;
+use super::fenced::{HEADERS, allowance, in_words_of};
 use super::json::unreadable;
-use super::member::{Content, Draft, body_of_removal};
+use super::member::{Content, Draft};
 use super::names::Place;
 use super::problem::{Code, Problem};
 use super::query::malformed;
@@ -211,17 +211,9 @@ async fn received(
     place: &Place,
     payload: &mut Payload,
 ) -> Result<Spooled, Problem> {
-    let limit = match method {
-        Method::Put | Method::Post | Method::Patch => place.rules.max_body_bytes,
-        Method::Delete => 0,
-    };
-    let whose = format!("namespace {:?}", place.address.resource.namespace());
-    let allowance = Allowance { limit, whose, copies: 1 };
+    let allowance = allowance(method, place);
     let received = payload.spool(&allowance, &asked.hall.bodies, &asked.hall.spooled, BODY_TIMEOUT).await;
-    received.map_err(|problem| match method {
-        Method::Delete if problem.code() == Code::BodyTooLarge => body_of_removal(),
-        Method::Put | Method::Post | Method::Patch | Method::Delete => problem,
-    })
+    received.map_err(|problem| in_words_of(method, problem))
 }
 
 /// The stamp goes into the document, so it has to have a place for it, and to be short enough to be held in memory.
