@@ -125,6 +125,11 @@ pub fn stamp_text(body: &[u8], pointer: &str) -> Result<Option<String>, Unfit> {
     Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
 }
 
+/// `incarnation-position-digest`: one segment of letters, digits, dots and hyphens.
+fn is_object_name(name: &str) -> bool {
+    name.contains('-') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+}
+
 /// A cell of the gateway's own, which names the object that holds the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointerCell {
@@ -145,10 +150,13 @@ impl PointerCell {
     /// The version that is written.
     pub const VERSION: u8 = 1;
 
-    /// Reads a cell. None where it is none of ours, or of another version.
+    /// Reads a cell. None where it is none of ours, or of another version, or names what no gateway named: the name becomes
+    /// a part of an address, and must not lead elsewhere.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice(body).ok().filter(|cell: &Self| cell.version == Self::VERSION)
+        let ours =
+            |cell: &Self| cell.version == Self::VERSION && cell.content.as_deref().is_none_or(is_object_name);
+        serde_json::from_slice(body).ok().filter(ours)
     }
 
     /// The document.
@@ -190,5 +198,23 @@ mod tests {
         assert_eq!(with("{}", ""), Err(Unfit::Pointer));
         assert_eq!(stamp_text(b"{\"a\":1}", "/b"), Ok(None));
         assert_eq!(stamp_text(b"{\"a\":1}", "/a"), Ok(Some(String::new())));
+    }
+
+    #[test]
+    fn a_cell_that_names_what_no_gateway_named_is_none_of_ours() {
+        // Broken: somebody writes a cell around the gateway, and the gateway asks the store for what lies elsewhere.
+        let cell = |content: &str| {
+            let written = PointerCell {
+                version: PointerCell::VERSION,
+                stamp: stamp().to_string(),
+                content: Some(content.to_owned()),
+                content_type: None,
+            };
+            PointerCell::read(&written.written())
+        };
+        assert!(cell("1-0.107-00112233445566778899aabbccddeeff").is_some());
+        for odd in ["", "..", ".", "../base/SECRET", "1-0.1-a/b", "1-0.1-a?x", "1-0.1-a%2f", "1-0.1-ä"] {
+            assert_eq!(cell(odd), None, "{odd}");
+        }
     }
 }
