@@ -246,6 +246,7 @@ fn start<E: Engine>(
         identity,
         render: http::render_receipt,
         render_control: http::render_control,
+        render_whole: http::render_whole,
     };
     Ledger::start(engines, reader, setting)
 }

@@ -146,6 +146,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             let outcome = if done.replayed { "replayed" } else { done.verb.done() };
             one(outcome, Effect::None);
         }
+        Ok(Outcome::Acted(done)) => one(if done.replayed { "replayed" } else { "acted" }, Effect::None),
         Ok(Outcome::Tidied) => one("tidied", Effect::None),
         Ok(Outcome::Announced(attempt)) => {
             let operation = attempt.intent.record.operation_id.as_str();

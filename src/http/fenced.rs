@@ -103,6 +103,7 @@ pub(super) fn written(outcome: Outcome) -> Result<Result<Vec<Written>, Vec<Membe
         | Outcome::Explained(_)
         | Outcome::Advanced(_)
         | Outcome::Controlled(_)
+        | Outcome::Acted(_)
         | Outcome::Tidied
         | Outcome::Announced(_)
         | Outcome::Settled(_)

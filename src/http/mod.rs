@@ -56,6 +56,7 @@ use problem::{Code, Problem};
 use query::Query;
 use routes::Run;
 
+pub use namespaces::render_whole;
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
 pub use wire::render_receipt;

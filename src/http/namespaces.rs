@@ -6,16 +6,19 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::domain::counter::Epoch;
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Epoch, Incarnation};
 use crate::domain::namespaces::NamespaceRules;
 use crate::domain::policy::{Issuer, Policy};
 use crate::domain::resource::Namespace;
+use crate::domain::subject::Subject;
 use crate::domain::upstream::Class;
 use crate::protocol::NamespaceRow;
+use crate::protocol::outcome::WholeView;
 
 use super::names;
 use super::problem::Problem;
-use super::wire::{self, Shown};
+use super::wire::{self, Rfc3339, Shown};
 use super::{Asked, Hall};
 
 #[derive(Serialize)]
@@ -37,6 +40,43 @@ struct NamespaceJson<'a> {
     lease: LeaseRulesJson,
     recorded: bool,
     differs: Option<String>,
+    /// What stopped it, until an operator advances the epoch.
+    breaker: Option<BreakerJson<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct BreakerJson<'a> {
+    detector: &'static str,
+    at: Rfc3339,
+    found: &'a str,
+}
+
+impl<'a> BreakerJson<'a> {
+    pub(super) fn of(breaker: &'a Breaker) -> Self {
+        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: &breaker.found }
+    }
+}
+
+/// The answer of an act on a whole namespace: the namespace, or all of them, and what goes on meanwhile.
+#[derive(Serialize)]
+struct WholeJson<'a> {
+    #[serde(flatten)]
+    what: WhatJson<'a>,
+    open_operations: Vec<OpenJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WhatJson<'a> {
+    One(Box<NamespaceJson<'a>>),
+    All { namespace: &'static str, epoch: Shown<Epoch>, items: Vec<NamespaceJson<'a>> },
+}
+
+#[derive(Serialize)]
+struct OpenJson<'a> {
+    resource: &'a str,
+    incarnation: Shown<Incarnation>,
+    operation_id: &'a str,
 }
 
 #[derive(Serialize)]
@@ -110,7 +150,7 @@ fn namespace<'a>(
     name: &'a Namespace,
     rules: &NamespaceRules,
     base: Option<&'a str>,
-    recorded: Option<&NamespaceRow>,
+    recorded: Option<&'a NamespaceRow>,
 ) -> NamespaceJson<'a> {
     let definition = &rules.definition;
     NamespaceJson {
@@ -139,7 +179,31 @@ fn namespace<'a>(
         },
         recorded: recorded.is_some(),
         differs: difference(rules, recorded),
+        breaker: recorded.and_then(|row| row.breaker.as_ref()).map(BreakerJson::of),
     }
+}
+
+/// The answer of an act on a whole namespace. It is saved with the call.
+#[must_use]
+pub fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
+    let shown = |row: &'_ NamespaceRow| -> Option<_> { view.known.rules(&row.namespace).copied() };
+    let rules: Vec<(&NamespaceRow, NamespaceRules)> =
+        view.namespaces.iter().filter_map(|row| shown(row).map(|rules| (row, rules))).collect();
+    let mut items: Vec<NamespaceJson<'_>> = rules
+        .iter()
+        .map(|(row, rules)| namespace(&row.namespace, rules, view.known.base(&row.namespace), Some(row)))
+        .collect();
+    let one = if matches!(view.subject, Subject::Namespace(_)) { items.pop() } else { None };
+    let what = match one {
+        Some(one) => WhatJson::One(Box::new(one)),
+        None => WhatJson::All { namespace: "*", epoch: Shown(view.epoch), items },
+    };
+    let open = view.open.iter().map(|(resource, incarnation, operation_id)| OpenJson {
+        resource: resource.as_str(),
+        incarnation: Shown(*incarnation),
+        operation_id: operation_id.as_str(),
+    });
+    wire::bytes(&WholeJson { what, open_operations: open.collect() })
 }
 
 fn issuer(issuer: Issuer) -> IssuerJson {

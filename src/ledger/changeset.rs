@@ -10,7 +10,8 @@ use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
-    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+    TargetRow,
 };
 use crate::protocol::snapshot::OperationKey;
 
@@ -51,8 +52,10 @@ pub struct IntentChange {
 /// Everything that one batch makes durable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeSet {
-    /// Namespaces used for the first time.
-    pub namespaces: BTreeMap<Namespace, NamespaceRow>,
+    /// Namespaces: used for the first time, or acted on as a whole.
+    pub namespaces: BTreeMap<Namespace, RowChange<NamespaceRow>>,
+    /// What holds for namespaces that were never used.
+    pub everywhere: Option<RowChange<EverywhereRow>>,
     /// Resources, in canonical order.
     pub resources: BTreeMap<ResourceName, RowChange<ResourceRow>>,
     /// Incarnations that ended.
@@ -106,8 +109,21 @@ impl ChangeSet {
     pub fn add(&mut self, change: Change) {
         match change {
             Change::NamespaceRecorded(row) => {
-                self.namespaces.insert(row.namespace.clone(), row);
+                self.namespaces.insert(row.namespace.clone(), RowChange { before: None, after: row });
             }
+            Change::NamespaceChanged { before, after } => {
+                let (before, after) = (Some(*before), *after);
+                match self.namespaces.get_mut(&after.namespace) {
+                    Some(change) => change.after = after,
+                    None => {
+                        self.namespaces.insert(after.namespace.clone(), RowChange { before, after });
+                    }
+                }
+            }
+            Change::EverywhereChanged { before, after } => match &mut self.everywhere {
+                Some(change) => change.after = *after,
+                None => self.everywhere = Some(RowChange { before: Some(*before), after: *after }),
+            },
             Change::Resource { before, after } => {
                 let before = before.map(|row| *row);
                 let after = *after;

@@ -253,6 +253,7 @@ impl Job {
                 Command::Acquire(acquire) => acquire.bucket(),
                 Command::Advance(advance) => advance.resource.bucket(),
                 Command::Control(control) => control.resource.bucket(),
+                Command::Whole(act) => act.subject.bucket(),
                 Command::Renew(renew) => renew.bucket,
                 Command::Release(release) => release.bucket,
                 Command::Transfer(transfer) => transfer.bucket,
@@ -291,6 +292,7 @@ impl Job {
                 | Command::Advance(_)
                 | Command::Transfer(_)
                 | Command::Control(_)
+                | Command::Whole(_)
                 | Command::Sweep(_)
                 | Command::Leave(_)
                 | Command::Settle(_)

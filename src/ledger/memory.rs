@@ -7,10 +7,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
-use crate::domain::resource::{Address, ResourceName};
+use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::{Clock, Timestamp};
 use crate::domain::upstream::Payload;
-use crate::protocol::rows::{EraRow, NamespaceRow};
+use crate::limits::OPEN_OPERATIONS_SHOWN;
+use crate::protocol::rows::EraRow;
 use crate::protocol::snapshot::OperationKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
@@ -133,6 +135,20 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
         view.insert_resource(row.clone());
     }
+    view.set_everywhere(rows.everywhere().clone());
+    for subject in &wanted.whole {
+        let within = |name: &Namespace| match subject {
+            Subject::Everywhere => true,
+            Subject::Namespace(one) => one == name,
+            Subject::Resource(_) => false,
+        };
+        rows.namespaces()
+            .filter(|row| within(&row.namespace))
+            .for_each(|row| view.insert_namespace(row.clone()));
+        let open = rows.intents().filter(|intent| within(&intent.record.resource.namespace()));
+        open.take(OPEN_OPERATIONS_SHOWN.try_into().unwrap_or(usize::MAX))
+            .for_each(|intent| view.insert_intent(intent.clone()));
+    }
     for address in &wanted.targets {
         if let Some(row) = rows.target(address) {
             view.insert_target(address.resource.clone(), row.clone());
@@ -153,8 +169,14 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
 }
 
 fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
-    for row in changes.namespaces.values() {
-        insert_namespace(&mut world.rows, row)?;
+    for change in changes.namespaces.values() {
+        if world.rows.namespace(&change.after.namespace) != change.before.as_ref() {
+            return Err(EngineError::Conflict(format!("namespace {:?} changed", change.after.namespace)));
+        }
+        world.rows.insert_namespace(change.after.clone());
+    }
+    if let Some(change) = &changes.everywhere {
+        world.rows.set_everywhere(change.after.clone());
     }
     for change in changes.resources.values() {
         if world.rows.resource(&change.after.resource) != change.before.as_ref() {
@@ -213,16 +235,4 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
         world.rows.insert_lease(change.after.clone());
     }
     Ok(())
-}
-
-fn insert_namespace(rows: &mut Snapshot, row: &NamespaceRow) -> Result<(), EngineError> {
-    match rows.namespace(&row.namespace) {
-        None => {
-            rows.insert_namespace(row.clone());
-            Ok(())
-        }
-        Some(_) => {
-            Err(EngineError::Conflict(format!("namespace {:?} was recorded meanwhile", row.namespace)))
-        }
-    }
 }

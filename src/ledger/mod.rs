@@ -3,6 +3,7 @@
 //! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
 //! So a client that hangs up cancels nothing, and group commit falls out of the shape.
 
+mod breaker;
 mod cells;
 pub mod changeset;
 mod driver;
@@ -37,7 +38,7 @@ use crate::domain::resource::ResourceName;
 use crate::domain::seal::Keyring;
 use crate::limits;
 use crate::protocol::command::Claim;
-use crate::protocol::outcome::{ControlView, Receipt};
+use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
 
 use driver::{Answer, Driver, Job, Task};
@@ -80,6 +81,8 @@ pub struct Setting {
     pub render: fn(&Receipt) -> Vec<u8>,
     /// Renders the answer that is saved with a control call.
     pub render_control: for<'v> fn(&ControlView<'v>) -> Vec<u8>,
+    /// Renders the answer that is saved with an act on a whole namespace.
+    pub render_whole: for<'v> fn(&WholeView<'v>) -> Vec<u8>,
 }
 
 impl Setting {
@@ -92,6 +95,7 @@ impl Setting {
             database: self.identity.database,
             render: self.render,
             render_control: self.render_control,
+            render_whole: self.render_whole,
         }
     }
 }
@@ -164,6 +168,12 @@ impl Ledger {
     /// # Errors
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
+        let outcome = self.command(command).await?;
+        self.heed(&outcome).await;
+        Ok(outcome)
+    }
+
+    async fn command(&self, command: Command) -> Result<Outcome, Unserved> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Job { task: Task::Command(Box::new(command)), reply })?;
         match answered(answer).await? {

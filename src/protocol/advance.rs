@@ -49,7 +49,7 @@ pub(super) fn decide(
         after.floor = claim.position;
         after.changed_at = now;
         changes.push(Change::Audited(AuditRow {
-            resource: advance.resource.clone(),
+            subject: advance.resource.clone().into(),
             verb: AuditVerb::Advanced,
             position: claim.position,
             reason: Some(advance.reason.clone()),

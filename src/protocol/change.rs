@@ -7,7 +7,8 @@ use crate::domain::upstream::Payload;
 
 use super::control::ControlRecord;
 use super::rows::{
-    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+    TargetRow,
 };
 
 /// One change, in the order in which it was decided. A row change carries the row that it was decided against, so
@@ -16,6 +17,20 @@ use super::rows::{
 pub enum Change {
     /// A namespace was used for the first time.
     NamespaceRecorded(NamespaceRow),
+    /// A namespace changed, by an act on the whole of it: all copies of its row.
+    NamespaceChanged {
+        /// The row that the decision saw.
+        before: Box<NamespaceRow>,
+        /// The row that it makes.
+        after: Box<NamespaceRow>,
+    },
+    /// What holds for namespaces that were never used yet changed: all copies.
+    EverywhereChanged {
+        /// The row that the decision saw.
+        before: Box<EverywhereRow>,
+        /// The row that it makes.
+        after: Box<EverywhereRow>,
+    },
     /// A resource changed, or was heard of for the first time (`before` is none).
     Resource {
         /// The row that the decision saw.

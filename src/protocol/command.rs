@@ -19,6 +19,7 @@ use crate::domain::time::Millis;
 
 use super::control::Control;
 use super::rows::{LeaseRef, RequestKey};
+use super::whole::WholeAct;
 
 pub use forwarding::{
     Barrier, BarrierFinding, Before, Finding, Forward, Resolve, ResolveVerdict, Resume, Settle, Told,
@@ -44,6 +45,8 @@ pub enum Command {
     Transfer(Transfer),
     /// Revoke, cancel or reopen a resource.
     Control(Control),
+    /// Act on a whole namespace, or on all of them.
+    Whole(WholeAct),
     /// Write an expiry down.
     Sweep(Sweep),
     /// Give up the place of a waiter that has gone.

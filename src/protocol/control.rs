@@ -8,6 +8,7 @@ use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 
 use super::change::resource_changed;
@@ -15,16 +16,17 @@ use super::command::Claim;
 use super::lease::{End, end_lease, newest_lease, write_down};
 use super::outcome::{ControlView, Controlled, Undecided};
 use super::rows::{AuditRow, AuditVerb, Life, ResourceRow};
+use super::snapshot::ControlKey;
 use super::write::{row_of, table};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
 
 /// A control call that was carried out, in a key space of its own: a delayed copy does nothing and gets this answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlRecord {
-    /// The resource.
-    pub resource: ResourceName,
+    /// What it was done to.
+    pub subject: Subject,
     /// What was done.
-    pub verb: ControlVerb,
+    pub verb: RecordedVerb,
     /// The caller's name for the call.
     pub key: OperationId,
     /// What makes two calls the same.
@@ -33,6 +35,26 @@ pub struct ControlRecord {
     pub body: Bytes,
     /// When.
     pub at: Timestamp,
+}
+
+/// What a recorded call did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordedVerb {
+    /// A call on one resource.
+    Control(ControlVerb),
+    /// The beginning of a new epoch.
+    AdvanceEpoch,
+}
+
+impl RecordedVerb {
+    /// The word in rows.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Control(verb) => verb.word(),
+            Self::AdvanceEpoch => "epoch",
+        }
+    }
 }
 
 /// What a control call does to a resource.
@@ -90,6 +112,12 @@ pub struct Control {
 }
 
 impl Control {
+    /// Where a call of this name is recorded.
+    #[must_use]
+    pub fn record_key(&self, key: &OperationId) -> ControlKey {
+        (self.resource.clone().into(), RecordedVerb::Control(self.verb), key.clone())
+    }
+
     /// What makes two deliveries the same: verb, resource, position and reason.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
@@ -118,7 +146,7 @@ pub(super) fn decide(
     let known = snapshot.resource(&control.resource);
     let row = row_of(snapshot, &control.resource, &namespace);
     if let Some(key) = &control.key
-        && let Some(record) = snapshot.control(&(control.resource.clone(), control.verb, key.clone()))
+        && let Some(record) = snapshot.control(&control.record_key(key))
     {
         if record.fingerprint != control.fingerprint() {
             return Ok(Decision::refused(Refusal::OperationMismatch));
@@ -160,8 +188,8 @@ pub(super) fn decide(
     let body = Bytes::from((context.render_control)(&view));
     if let Some(key) = &control.key {
         changes.push(Change::ControlRecorded(Box::new(ControlRecord {
-            resource: control.resource.clone(),
-            verb: control.verb,
+            subject: control.resource.clone().into(),
+            verb: RecordedVerb::Control(control.verb),
             key: key.clone(),
             fingerprint: control.fingerprint(),
             body: body.clone(),
@@ -348,7 +376,7 @@ fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {
         ControlVerb::Reopen => AuditVerb::Reopened,
     };
     Change::Audited(AuditRow {
-        resource: control.resource.clone(),
+        subject: control.resource.clone().into(),
         verb,
         position: row.issued.or_higher(row.floor),
         reason: Some(control.reason.clone()),

@@ -108,6 +108,8 @@ impl<'a> Scene<'a> {
             self.changes.iter().any(|change| match change {
                 Change::IntentClosed(row) => row.key() == intent.key(),
                 Change::NamespaceRecorded(_)
+                | Change::NamespaceChanged { .. }
+                | Change::EverywhereChanged { .. }
                 | Change::Resource { .. }
                 | Change::EraEnded(_)
                 | Change::TargetStored { .. }
@@ -130,7 +132,7 @@ impl<'a> Scene<'a> {
     fn quarantine(&mut self, found: String) {
         if self.row.quarantined.is_none() {
             self.changes.push(Change::Audited(super::rows::AuditRow {
-                resource: self.row.resource.clone(),
+                subject: self.row.resource.clone().into(),
                 verb: super::rows::AuditVerb::Quarantined,
                 position: self.row.floor,
                 reason: Some(found.clone()),

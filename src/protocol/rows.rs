@@ -1,57 +1,27 @@
 //! The durable state, as the rules see it (`protocol.md` section 3).
 
+mod namespaces;
 mod operations;
 
 use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::document::{BodyDigest, ContentType};
 use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::OperationId;
-use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
+use crate::domain::resource::{Bucket, ResourceName, Target};
 use crate::domain::seal::KeyId;
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Validator;
 use uuid::Uuid;
 
 use super::queue::Queue;
 
+pub use namespaces::{EverywhereRow, NamespaceRow};
 pub use operations::{
     Done, ForwardedHead, IntentRow, OperationRecord, RelayedHead, Resolution, SavedResponse,
 };
-
-/// A namespace: its epoch, its base and its recorded definition.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NamespaceRow {
-    /// Its name.
-    pub namespace: Namespace,
-    /// Order above tokens.
-    pub epoch: Epoch,
-    /// Highest position of folded tombstones: a new row starts here.
-    pub base: Position,
-    /// Highest incarnation of folded tombstones.
-    pub base_incarnation: Incarnation,
-    /// The definition recorded at first use.
-    pub definition: Definition,
-    /// Version of the definition, from 1.
-    pub version: u32,
-}
-
-impl NamespaceRow {
-    /// What the first use records.
-    #[must_use]
-    pub const fn first_use(namespace: Namespace, definition: Definition) -> Self {
-        Self {
-            namespace,
-            epoch: Epoch::ZERO,
-            base: Position::ZERO,
-            base_incarnation: Incarnation::ZERO,
-            definition,
-            version: 1,
-        }
-    }
-}
 
 /// Whether a resource lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -280,11 +250,11 @@ impl LeaseRow {
     }
 }
 
-/// A line of what was done to a resource outside its content.
+/// A line of what was done to a resource outside its content, or to a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AuditRow {
-    /// The resource.
-    pub resource: ResourceName,
+    /// What it was done to.
+    pub subject: Subject,
     /// What was done.
     pub verb: AuditVerb,
     /// The position that it concerns.
@@ -314,6 +284,10 @@ pub enum AuditVerb {
     Resolved,
     /// Something was found that contradicts the record.
     Quarantined,
+    /// The breaker was tripped.
+    Tripped,
+    /// A new epoch was begun.
+    EpochAdvanced,
 }
 
 impl AuditVerb {
@@ -329,6 +303,8 @@ impl AuditVerb {
             Self::Reopened => "reopened",
             Self::Resolved => "resolved",
             Self::Quarantined => "quarantined",
+            Self::Tripped => "tripped",
+            Self::EpochAdvanced => "epoch_advanced",
         }
     }
 }

@@ -9,22 +9,25 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 
 use super::change::Change;
-use super::control::{ControlRecord, ControlVerb};
+use super::control::{ControlRecord, RecordedVerb};
 use super::rows::{
-    EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow,
+    EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow,
+    TargetRow,
 };
 
 /// Key of an operation record.
 pub type OperationKey = (ResourceName, Incarnation, OperationId);
 
 /// Key of a control call's record.
-pub type ControlKey = (ResourceName, ControlVerb, OperationId);
+pub type ControlKey = (Subject, RecordedVerb, OperationId);
 
 /// Rows by key. What is not in it does not exist, so a loader must bring everything that a command wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
+    everywhere: EverywhereRow,
     namespaces: BTreeMap<Namespace, NamespaceRow>,
     resources: BTreeMap<ResourceName, ResourceRow>,
     eras: BTreeMap<ResourceName, BTreeMap<Position, Incarnation>>,
@@ -41,6 +44,12 @@ impl Snapshot {
     #[must_use]
     pub fn namespace(&self, name: &Namespace) -> Option<&NamespaceRow> {
         self.namespaces.get(name)
+    }
+
+    /// What holds for namespaces that were never used. It is only brought where a wanted one is not recorded.
+    #[must_use]
+    pub const fn everywhere(&self) -> &EverywhereRow {
+        &self.everywhere
     }
 
     /// The resource's row.
@@ -136,6 +145,11 @@ impl Snapshot {
         self.eras.get(name).into_iter().flatten().map(|(born, incarnation)| (*born, *incarnation))
     }
 
+    /// Brings in what holds for namespaces that were never used.
+    pub fn set_everywhere(&mut self, row: EverywhereRow) {
+        self.everywhere = row;
+    }
+
     /// Brings a namespace in.
     pub fn insert_namespace(&mut self, row: NamespaceRow) {
         self.namespaces.insert(row.namespace.clone(), row);
@@ -192,13 +206,15 @@ impl Snapshot {
 
     /// Brings the record of a control call in.
     pub fn insert_control(&mut self, row: ControlRecord) {
-        self.controls.insert((row.resource.clone(), row.verb, row.key.clone()), row);
+        self.controls.insert((row.subject.clone(), row.verb, row.key.clone()), row);
     }
 
     /// Makes a decided change visible to the decisions after it.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NamespaceRecorded(row) => self.insert_namespace(row.clone()),
+            Change::NamespaceChanged { before: _, after } => self.insert_namespace(after.as_ref().clone()),
+            Change::EverywhereChanged { before: _, after } => self.everywhere = after.as_ref().clone(),
             Change::Resource { before: _, after } => self.insert_resource(after.as_ref().clone()),
             Change::EraEnded(row) => self.insert_era(row.clone()),
             Change::TargetStored { resource, row, body: _ } => {

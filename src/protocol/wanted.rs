@@ -7,6 +7,7 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::upstream::CellSeen;
 
 use super::command::{BarrierFinding, Command, Finding, Settle};
@@ -46,6 +47,10 @@ pub struct Wanted {
     pub operations: BTreeSet<OperationWanted>,
     /// Control calls that may have been carried out before.
     pub controls: BTreeSet<ControlKey>,
+    /// Namespaces, or all of them, that are acted on as a whole: the engine holds every copy of their rows, so that
+    /// nothing is decided in them at the same time, and brings some of their undecided operations, at most
+    /// [`crate::limits::OPEN_OPERATIONS_SHOWN`].
+    pub whole: BTreeSet<Subject>,
 }
 
 impl Wanted {
@@ -74,8 +79,15 @@ impl Wanted {
             Command::Control(control) => {
                 self.add_resource(&control.resource);
                 if let Some(key) = &control.key {
-                    self.controls.insert((control.resource.clone(), control.verb, key.clone()));
+                    self.controls.insert(control.record_key(key));
                 }
+            }
+            Command::Whole(act) => {
+                if let Subject::Namespace(name) = &act.subject {
+                    self.namespaces.insert(name.clone());
+                }
+                self.whole.insert(act.subject.clone());
+                self.controls.extend(act.record_key());
             }
             Command::Sweep(sweep) => self.add_lease(sweep.lease.bucket, sweep.lease.acquisition),
             Command::Settle(settle) => self.add_settle(settle),

@@ -102,6 +102,10 @@ codes! {
     TokenJump: "token_jump", CONFLICT, None, false, "The token jumps further than allowed";
     /// The counter is at its end.
     TokenExhausted: "token_exhausted", CONFLICT, None, false, "The tokens of the resource are used up";
+    /// Another counter is at its end.
+    CounterExhausted: "counter_exhausted", CONFLICT, None, false, "A counter is used up";
+    /// An act on a whole namespace meets effects that are under way.
+    OperationsOpen: "operations_open", CONFLICT, None, true, "Operations are undecided";
     /// Row 7, deleted.
     Deleted: "deleted", GONE, None, false, "The resource is deleted";
     /// Row 6 of the decision table.

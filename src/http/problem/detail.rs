@@ -8,6 +8,7 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::protocol::Refusal;
 use crate::protocol::outcome::{Blocked, Blocker};
+use crate::protocol::snapshot::OperationKey;
 
 use super::super::wire;
 use super::refusal::About;
@@ -79,11 +80,23 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::NoSuchLease
         | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
         Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
+        Refusal::EpochExhausted => "the last epoch has been begun; no other can follow it".to_owned(),
+        Refusal::OperationsOpen { open } => undecided(open),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)
         ),
     }
+}
+
+/// What an act on a whole namespace waits for.
+fn undecided(open: &[OperationKey]) -> String {
+    let names: Vec<String> = open.iter().map(|(resource, _, id)| format!("{id} on {resource}")).collect();
+    format!(
+        "effects are under way or uncertain: {}; wait for them, resolve what is uncertain, or send \
+         \"leave_open\": true to let them go on under the epoch that ends",
+        names.join(", ")
+    )
 }
 
 /// The same, of what only stores behind HTTP bring about.

@@ -71,6 +71,8 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         }
         Refusal::TtlOutOfBounds(_) => Code::InvalidField,
         Refusal::TokenExhausted => Code::TokenExhausted,
+        Refusal::EpochExhausted => Code::CounterExhausted,
+        Refusal::OperationsOpen { .. } => Code::OperationsOpen,
         Refusal::IssuerExternal => Code::IssuerExternal,
     }
 }

@@ -25,13 +25,14 @@ use super::tuples::{RowPlace, Tuples};
 
 mod intents;
 mod leases;
+mod namespaces;
 mod parts;
 
 use intents::{Announced, INTENTS_CLOSE, INTENTS_INSERT, INTENTS_UPDATE, PIECES_CLOSE, Rest};
 use leases::{CONTROLS_INSERT, LEASES_FORGET, LEASES_INSERT, LEASES_UPDATE};
 use parts::{
-    AUDIT_INSERT, ERAS_INSERT, Expects, NAMESPACES_INSERT, OPERATIONS_INSERT, Part, RESOURCES_INSERT,
-    RESOURCES_REPLACE, RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
+    AUDIT_INSERT, ERAS_INSERT, Expects, OPERATIONS_INSERT, Part, RESOURCES_INSERT, RESOURCES_REPLACE,
+    RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
 };
 
 /// What one statement does: rows for each of its parts.
@@ -61,7 +62,7 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced
     first.close(&replaced);
 
     let mut then = Work::default();
-    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), rows::write_namespace);
+    then.namespaces(changes);
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
     let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
@@ -145,7 +146,7 @@ impl Work {
     fn begins_something(&self) -> bool {
         self.parts.iter().any(|(part, _)| match part.expects {
             Expects::EachUnlessOvertaken | Expects::EachCopyUnlessOvertaken => true,
-            Expects::Each | Expects::Any => false,
+            Expects::Each | Expects::EachCopy | Expects::Any => false,
         })
     }
 
@@ -219,7 +220,6 @@ impl Work {
 #[cfg(test)]
 pub(super) fn parts() -> Vec<(Shape, &'static str)> {
     let parts = [
-        NAMESPACES_INSERT,
         RESOURCES_INSERT,
         RESOURCES_REPLACE,
         RESOURCES_UPDATE,
@@ -235,5 +235,10 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
         CONTROLS_INSERT,
         AUDIT_INSERT,
     ];
-    parts.iter().chain(&intents::PARTS).map(|part| (part.shape, part.text)).collect()
+    parts
+        .iter()
+        .chain(&namespaces::PARTS)
+        .chain(&intents::PARTS)
+        .map(|part| (part.shape, part.text))
+        .collect()
 }

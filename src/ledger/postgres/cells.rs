@@ -70,7 +70,7 @@ pub(super) fn operation(cells: &mut Tuples, record: &OperationRecord) {
 }
 
 pub(super) fn audit(cells: &mut Tuples, (ordinal, row): (usize, &AuditRow)) {
-    cells.name(&row.resource);
+    cells.subject(&row.subject);
     cells.time(row.at);
     cells.whole(u64::try_from(ordinal).unwrap_or(u64::MAX));
     cells.text(row.verb.word());

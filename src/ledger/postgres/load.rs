@@ -24,6 +24,7 @@ use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
 mod keys;
+mod whole;
 
 use keys::Keys;
 
@@ -113,7 +114,9 @@ pub(super) struct Places {
 pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loaded, Places), Fault> {
     let mut snapshot = Snapshot::default();
     let mut places = Places::default();
+    whole::hold(place.live, wanted).await?;
     hold(place.live, place.copy, wanted, &mut snapshot, &mut places).await?;
+    whole::load(place.live, place.copy, wanted, &mut snapshot).await?;
     let keys = Keys::of(wanted, &snapshot);
     let rows = keys.ask(place.live).await?;
     let mut now = None;

@@ -25,6 +25,8 @@ pub(super) enum Shape {
     KeyPosition,
     KeyControl,
     NewNamespace,
+    ChangedNamespace,
+    ChangedEverywhere,
     NewResource,
     ChangedResource,
     PlacedResource,
@@ -44,7 +46,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -52,6 +54,8 @@ impl Shape {
         Self::KeyPosition,
         Self::KeyControl,
         Self::NewNamespace,
+        Self::ChangedNamespace,
+        Self::ChangedEverywhere,
         Self::NewResource,
         Self::ChangedResource,
         Self::PlacedResource,
@@ -84,7 +88,9 @@ impl Shape {
             Self::KeyOperation => "key_operation_v1[]",
             Self::KeyPosition => "key_position_v1[]",
             Self::KeyControl => "key_control_v1[]",
-            Self::NewNamespace => "new_namespace_v1[]",
+            Self::NewNamespace => "new_namespace_v2[]",
+            Self::ChangedNamespace => "changed_namespace_v1[]",
+            Self::ChangedEverywhere => "changed_everywhere_v1[]",
             Self::NewResource => "new_resource_v3[]",
             Self::ChangedResource => "changed_resource_v3[]",
             Self::PlacedResource => "placed_resource_v3[]",
@@ -108,10 +114,11 @@ impl Shape {
     pub(super) const fn width(self) -> i32 {
         match self {
             Self::KeyNamed | Self::KeyHashed | Self::ForgottenLease => 3,
-            Self::KeyTarget => 4,
+            Self::KeyTarget | Self::ChangedEverywhere => 4,
             Self::KeyOperation | Self::KeyControl | Self::NewEra => 5,
             Self::KeyPosition | Self::NewPiece => 6,
-            Self::NewNamespace | Self::NewControl | Self::ClosedIntent => 7,
+            Self::NewControl | Self::ClosedIntent => 7,
+            Self::ChangedNamespace => 14,
             Self::NewResource => 29,
             Self::ChangedResource => 42,
             Self::PlacedResource => 30,
@@ -121,7 +128,7 @@ impl Shape {
             Self::NewIntent => 27,
             Self::ChangedIntent => 12,
             Self::NewLease => 18,
-            Self::NewAudit => 8,
+            Self::NewNamespace | Self::NewAudit => 8,
         }
     }
 }

@@ -7,17 +7,18 @@ use rusqlite::Connection;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{AuditRow, LeaseRow, NamespaceRow};
+use crate::protocol::rows::{AuditRow, LeaseRow};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::fault::Fault;
 use super::load::Places;
 use super::rows;
-use super::values::{Values, first, run, run_once};
+use super::values::{Values, first, run_once};
 
 mod group;
 mod intents;
+mod namespaces;
 mod operations;
 
 /// One step forward, the effective time with it, and the ids of new operations. The time never goes back. RETURNING
@@ -26,14 +27,6 @@ const STEP: &str = "UPDATE ledger SET ledger_seq = ledger_seq + 1, clock_ms = ma
                     operations = operations + ?2 WHERE one = 1";
 
 const REACHED: &str = "SELECT ledger_seq, operations FROM ledger WHERE one = 1";
-
-const NAMESPACE_INSERT: &str = "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, \
-     base_incarnation, definition, version) \
-     WITH RECURSIVE buckets (bucket) AS (VALUES (0) UNION ALL SELECT bucket + 1 FROM buckets WHERE bucket < 255) \
-     SELECT bucket, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM buckets";
-
-/// Copies of a namespace: one per bucket.
-const COPIES: u64 = 256;
 
 /// SQLite's page.
 const PAGE_BYTES: usize = 4_096;
@@ -77,9 +70,7 @@ pub(super) fn write(
 ) -> Result<LedgerSeq, Fault> {
     let added = i64::try_from(changes.operations.len()).unwrap_or(i64::MAX);
     let step = step(connection, now, added)?;
-    for row in changes.namespaces.values() {
-        write_namespace(connection, row)?;
-    }
+    namespaces::write(connection, changes)?;
     for (resource, group) in group::groups(changes, step.operations.saturating_sub(added))? {
         group.write(connection, resource, places.get(resource))?;
     }
@@ -139,14 +130,6 @@ pub(super) fn step(connection: &Connection, now: Timestamp, operations: i64) -> 
     reached.ok_or(Fault::Disagreed { table: "ledger", wanted: 1, found: 0 })
 }
 
-fn write_namespace(connection: &Connection, row: &NamespaceRow) -> Result<(), Fault> {
-    let found = run(connection, NAMESPACE_INSERT, |values| rows::write_namespace(values, row))?;
-    if found == COPIES {
-        return Ok(());
-    }
-    Err(Fault::Disagreed { table: "namespaces", wanted: COPIES, found })
-}
-
 fn write_lease(connection: &Connection, before: Option<&LeaseRow>, after: &LeaseRow) -> Result<(), Fault> {
     let Some(before) = before else {
         return run_once(connection, "leases", LEASE_INSERT, |values| rows::write_lease(values, after));
@@ -155,7 +138,7 @@ fn write_lease(connection: &Connection, before: Option<&LeaseRow>, after: &Lease
 }
 
 fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row: &AuditRow) {
-    values.name(&row.resource);
+    values.subject(&row.subject);
     values.whole(seq.get());
     values.whole(u64::try_from(ordinal).unwrap_or(u64::MAX));
     values.text(row.verb.word());
@@ -169,7 +152,6 @@ pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![
         STEP,
         REACHED,
-        NAMESPACE_INSERT,
         ERA_INSERT,
         LEASE_INSERT,
         LEASE_UPDATE,
@@ -177,5 +159,5 @@ pub(super) fn texts() -> Vec<&'static str> {
         CONTROL_INSERT,
         AUDIT_INSERT,
     ];
-    [own, group::texts(), intents::texts(), operations::texts()].concat()
+    [own, group::texts(), intents::texts(), namespaces::texts(), operations::texts()].concat()
 }

@@ -32,7 +32,7 @@ pub(in super::super) fn resolve(
     };
     let record = end(&mut scene, intent, resolve)?;
     scene.changes.push(Change::Audited(AuditRow {
-        resource: resolve.resource.clone(),
+        subject: resolve.resource.clone().into(),
         verb: AuditVerb::Resolved,
         position: intent.record.position,
         reason: Some(format!(

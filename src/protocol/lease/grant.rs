@@ -68,7 +68,7 @@ pub(super) fn grant(
             view = Some(lease.view_at(now, &after, &namespace.row));
         }
         changes.push(Change::Audited(AuditRow {
-            resource: after.resource.clone(),
+            subject: after.resource.clone().into(),
             verb: request.verb,
             position,
             reason: None,

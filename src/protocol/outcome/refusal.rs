@@ -8,6 +8,7 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::Namespace;
 
+use super::super::snapshot::OperationKey;
 use super::Blocker;
 
 /// Why not. Each variant knows what a caller needs in order to act on it.
@@ -135,6 +136,13 @@ pub enum Refusal {
     TtlOutOfBounds(TtlError),
     /// The counter is at its end.
     TokenExhausted,
+    /// There is no epoch after this one.
+    EpochExhausted,
+    /// A new epoch is not begun while effects are under way, unless the caller says so.
+    OperationsOpen {
+        /// Some of them.
+        open: Vec<OperationKey>,
+    },
     /// The gateway issues no leases here.
     IssuerExternal,
 }
@@ -177,6 +185,8 @@ impl Refusal {
             | Self::NoSuchLease
             | Self::TtlOutOfBounds(_)
             | Self::TokenExhausted
+            | Self::EpochExhausted
+            | Self::OperationsOpen { .. }
             | Self::IssuerExternal => None,
         }
     }

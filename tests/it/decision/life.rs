@@ -5,7 +5,7 @@ use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::Method;
 use fencegate::domain::policy::{Contract, Definition, Issuer};
 use fencegate::domain::position::Position;
-use fencegate::protocol::rows::{Done, Life, NamespaceRow};
+use fencegate::protocol::rows::{Done, EverywhereRow, Life, NamespaceRow};
 use fencegate::protocol::{Outcome, Refusal};
 
 use super::scene::{PATH, RESOURCE, Scene, definitions, is_gateway};
@@ -226,6 +226,7 @@ fn a_folded_tombstone_still_fences_its_own_position() {
     let mut namespace = NamespaceRow::first_use(
         fencegate::domain::resource::Namespace::parse("w").unwrap(),
         *world.definition(),
+        &EverywhereRow::default(),
     );
     namespace.base = token(5);
     namespace.base_incarnation = Incarnation::ONE;

@@ -15,7 +15,7 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Clock, Millis};
-use fencegate::http::{Door, render_control, render_receipt, router};
+use fencegate::http::{Door, render_control, render_receipt, render_whole, router};
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::Engine;
 use fencegate::ledger::read::Reader;
@@ -159,6 +159,7 @@ impl House {
             identity,
             render: render_receipt,
             render_control,
+            render_whole,
         };
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fencegate::domain::time::{Millis, Timestamp};
-use fencegate::protocol::rows::NamespaceRow;
+use fencegate::protocol::rows::{EverywhereRow, NamespaceRow};
 use fencegate::protocol::{Change, Decision, Snapshot, decide};
 
 use super::bounds::Bounds;
@@ -146,7 +146,9 @@ fn by_hand(bounds: &Bounds, state: &State, step: Step) -> State {
     }
     let namespace = fencegate::domain::resource::Namespace::parse("w").unwrap();
     let row = state.snapshot.namespace(&namespace).cloned();
-    let mut row = row.unwrap_or_else(|| NamespaceRow::first_use(namespace, *bounds.world.definition()));
+    let mut row = row.unwrap_or_else(|| {
+        NamespaceRow::first_use(namespace, *bounds.world.definition(), &EverywhereRow::default())
+    });
     row.epoch = row.epoch.next().unwrap();
     after.history.epoch = row.epoch.get();
     after.snapshot.insert_namespace(row);

@@ -33,7 +33,7 @@ async fn an_empty_database_is_made_ready_by_the_first_start() {
     let second = site.start();
     let status = first.client().get("/v1/status").await.expect(200);
     assert_eq!(status["database"]["engine"], "postgres", "{status}");
-    assert_eq!(status["database"]["schema_version"], 3);
+    assert_eq!(status["database"]["schema_version"], 4);
     let durability = status["database"]["durability"].as_str().unwrap();
     assert!(durability.contains("fsync") && durability.contains("synchronous_commit"), "{durability}");
     let other = second.client().get("/v1/status").await.expect(200);

@@ -24,7 +24,7 @@ async fn a_fresh_database_says_how_it_keeps_writes() {
     let place = Place::new();
     let (engine, _, identity) = place.parts().await;
     assert_eq!((identity.engine, identity.database), ("sqlite", DATABASE));
-    assert_eq!(identity.schema_version, Some(3));
+    assert_eq!(identity.schema_version, Some(4));
     assert!(identity.durability.contains("journal_mode=wal, synchronous=FULL"), "{}", identity.durability);
     for file in ["f.db", "f.db-wal", "f.db-shm", "f.db.lock"] {
         assert_eq!(mode(&place.folder.path().join(file)), 0o600, "{file} is for its owner alone");
@@ -102,7 +102,7 @@ async fn the_schema_of_a_newer_version_is_refused() {
     )
     .await;
     let refused = place.database().await.err();
-    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 3, .. })), "{refused:?}");
+    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 4, .. })), "{refused:?}");
     assert!(matches!(migration_status(&place.path()).await, Err(OpenError::Newer { .. })));
     assert!(refused.unwrap().to_string().contains("run the newer version"));
 }

@@ -287,5 +287,6 @@ fn setting(identity: Identity) -> Setting {
         identity,
         render: |receipt: &Receipt| format!("{receipt:?}").into_bytes(),
         render_control: |_| Vec::new(),
+        render_whole: |_| Vec::new(),
     }
 }

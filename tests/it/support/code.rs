@@ -55,6 +55,10 @@ pub(crate) enum Code {
     AlreadyResolved,
     NotUncertain,
     NoSuchOperation,
+    EpochExhausted,
+    OperationsOpen,
+    Acted,
+    ActReplayed,
     Announced,
     Settled,
     Resolved,
@@ -103,6 +107,8 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
         Refusal::NotUncertain => Code::NotUncertain,
         Refusal::NoSuchOperation => Code::NoSuchOperation,
+        Refusal::EpochExhausted => Code::EpochExhausted,
+        Refusal::OperationsOpen { .. } => Code::OperationsOpen,
     }
 }
 
@@ -130,6 +136,8 @@ pub(crate) fn words(outcome: &Outcome) -> Vec<Code> {
         Outcome::NotWritten(members) | Outcome::Explained(members) => members.iter().map(judged).collect(),
         Outcome::Controlled(done) if done.replayed => vec![Code::ControlReplayed],
         Outcome::Controlled(_) => vec![Code::Controlled],
+        Outcome::Acted(done) if done.replayed => vec![Code::ActReplayed],
+        Outcome::Acted(_) => vec![Code::Acted],
         Outcome::Tidied => vec![Code::Tidied],
         Outcome::Announced(_) => vec![Code::Announced],
         Outcome::Settled(_) => vec![Code::Settled],

@@ -11,7 +11,7 @@ use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::Millis;
 use fencegate::ledger::sqlite::OpenMode;
 use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, postgres as engine, sqlite};
-use fencegate::protocol::outcome::{ControlView, Receipt};
+use fencegate::protocol::outcome::{ControlView, Receipt, WholeView};
 use tempfile::TempDir;
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -172,11 +172,15 @@ pub(crate) fn keyring() -> Keyring {
 }
 
 fn setting(identity: fencegate::ledger::engine::Identity) -> Setting {
-    Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control }
+    Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control, render_whole }
 }
 
 /// Stand-ins for the door's answers: every field is in them, so a difference shows.
 fn render_control(view: &ControlView<'_>) -> Vec<u8> {
+    format!("{view:?}").into_bytes()
+}
+
+fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
     format!("{view:?}").into_bytes()
 }
 

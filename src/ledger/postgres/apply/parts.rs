@@ -18,6 +18,8 @@ pub(super) enum Expects {
     Each,
     /// One for each, or somebody else was first.
     EachUnlessOvertaken,
+    /// 256 for each, or rules and rows contradict each other.
+    EachCopy,
     /// 256 for each, or somebody else was first.
     EachCopyUnlessOvertaken,
     /// However many there are.
@@ -26,16 +28,6 @@ pub(super) enum Expects {
 
 /// Copies of a namespace: one per bucket.
 const COPIES: u64 = 256;
-
-pub(super) const NAMESPACES_INSERT: Part = Part {
-    table: "namespaces",
-    shape: Shape::NewNamespace,
-    text: "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, base_incarnation, definition, \
-           version) SELECT b.bucket::smallint, v.namespace, v.epoch, v.base_epoch, v.base_token, v.base_incarnation, \
-           v.definition, v.version FROM unnest({}) AS v CROSS JOIN generate_series(0, 255) AS b (bucket) \
-           ORDER BY b.bucket, v.namespace COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING 1",
-    expects: Expects::EachCopyUnlessOvertaken,
-};
 
 pub(super) const RESOURCES_INSERT: Part = Part {
     table: "resources",
@@ -172,6 +164,10 @@ impl Part {
         let (wanted, short) = match self.expects {
             Expects::Any => return Ok(()),
             Expects::Each => (rows, Fault::Disagreed { table, wanted: rows, found }),
+            Expects::EachCopy => {
+                let wanted = rows.saturating_mul(COPIES);
+                (wanted, Fault::Disagreed { table, wanted, found })
+            }
             Expects::EachUnlessOvertaken => (rows, Fault::Overtaken { table }),
             Expects::EachCopyUnlessOvertaken => (rows.saturating_mul(COPIES), Fault::Overtaken { table }),
         };

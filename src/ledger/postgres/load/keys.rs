@@ -202,9 +202,9 @@ impl Keys {
         Tuples::filled(
             Shape::KeyControl,
             self.controls.iter().enumerate(),
-            |cells, (at, (resource, verb, key))| {
+            |cells, (at, (subject, verb, key))| {
                 cells.ordinal(at);
-                cells.name(resource);
+                cells.subject(subject);
                 cells.text(verb.word());
                 cells.text(key.as_str());
             },
