@@ -2,6 +2,7 @@
 //! effect, and in which order.
 
 mod delayed;
+mod deleted;
 mod edge;
 mod faults;
 mod fleet;

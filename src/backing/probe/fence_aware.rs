@@ -32,6 +32,8 @@ impl Upstream {
         report.note("the same operation again has the same answer and no second effect", found);
         let next = self.send_at(resource, 3, 2, Some(2)).await;
         report.note("another operation at the same position is accepted", accepted(&next));
+        let found = self.try_next_life(resource).await;
+        report.note("an operation of the next life is another one, though its id is known", found);
         let before = self.tag_of(resource).await;
         let advanced = self.advance(resource, Incarnation::ONE, position(4)).await;
         let mut found = accepted(&advanced);
@@ -43,6 +45,23 @@ impl Upstream {
         report.note("a write below the advance is refused", refused(&passed, 4));
         let back = self.advance(resource, Incarnation::ONE, position(1)).await;
         report.note("an advance never goes back", refused(&back, 4));
+    }
+
+    /// A store that tells operations apart by their id alone answers a write of a resource that was created again with
+    /// what the life before was told, and does nothing: an acknowledged write would be in no store.
+    async fn try_next_life(&self, resource: &ResourceName) -> Result<String, String> {
+        let before = self.tag_of(resource).await;
+        let first = order(resource, 1, "write 1 of the next life", Base::Unread)?;
+        let incarnation = Incarnation::ONE.next().unwrap_or(Incarnation::ONE);
+        let sequence = Sequence::new(3);
+        let reborn = Order { position: position(2), sequence, incarnation, stamp: None, ..first };
+        let found = accepted(&self.send(&reborn).await);
+        if found.is_ok() && before.is_some() && before == self.tag_of(resource).await {
+            let advice =
+                "it was answered and not written: keep operations by resource, Fencing-Incarnation and id";
+            return Err(advice.to_owned());
+        }
+        found
     }
 
     async fn send_at(&self, resource: &ResourceName, number: u64, token: u64, sequence: Option<u64>) -> Sent {

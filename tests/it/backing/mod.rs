@@ -63,7 +63,7 @@ pub(super) fn pair_with(kind: Kind, change: impl FnOnce(&mut HttpStore)) -> (Scr
     let scripted = Scripted::start(kind);
     let class = match kind {
         Kind::Conditional(_) => Class::Conditional,
-        Kind::FenceAware | Kind::FenceAwareWithoutIds => Class::FenceAware,
+        Kind::FenceAware | Kind::FenceAwareWithoutIds | Kind::FenceAwareWithoutLives => Class::FenceAware,
         Kind::Idempotent => Class::Idempotent,
         Kind::Serial => Class::Serial,
     };

@@ -94,6 +94,11 @@ async fn a_fence_aware_store_passes_and_one_that_only_says_so_does_not() {
     let (_scripted, upstream) = pair(Kind::FenceAwareWithoutIds);
     let report = upstream.probe(SCRATCH).await;
     assert_eq!(failed(&report).0, "the same operation again has the same answer and no second effect");
+    let (_scripted, upstream) = pair(Kind::FenceAwareWithoutLives);
+    let report = upstream.probe(SCRATCH).await;
+    let (name, detail) = failed(&report);
+    assert_eq!(name, "an operation of the next life is another one, though its id is known");
+    assert!(detail.contains("Fencing-Incarnation"), "{detail}");
     let (_scripted, upstream) = pair_with(Kind::Serial, |store| store.class = Class::FenceAware);
     assert_eq!(failed(&upstream.probe(SCRATCH).await).0, "position 0.1 is refused after it");
 }

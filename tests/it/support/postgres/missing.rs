@@ -162,6 +162,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "stories::restart::postgres::leases_tokens_floors_and_answers_survive",
     "upstreams::delayed::a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it",
     "upstreams::delayed::alices_delayed_write_never_overwrites_what_bob_published",
+    "upstreams::deleted::a_worker_of_the_life_before_touches_nothing_of_the_one_after",
     "upstreams::faults::a_serial_store_stops_at_a_doubt_until_a_person_says_what_happened",
     "upstreams::faults::an_effect_whose_answer_was_lost_is_found_out",
     "upstreams::frozen::postgres::frozen_stores_hold_up_their_own_and_nobody_else",

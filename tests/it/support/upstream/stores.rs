@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     FenceAware,
     /// It checks positions, and does everything as often as it is told.
     FenceAwareWithoutIds,
+    /// It checks positions, and knows an operation by its id alone, whatever life of the resource it belongs to.
+    FenceAwareWithoutLives,
     /// It remembers keys.
     Idempotent,
     /// It does what it is told.
@@ -103,8 +105,9 @@ impl Store {
         }
         match self.kind {
             Kind::Conditional(tags) => self.conditional(tags, arrival, body),
-            Kind::FenceAware => self.fenced(arrival, body, true),
-            Kind::FenceAwareWithoutIds => self.fenced(arrival, body, false),
+            Kind::FenceAware | Kind::FenceAwareWithoutIds | Kind::FenceAwareWithoutLives => {
+                self.fenced(arrival, body)
+            }
             Kind::Idempotent => {
                 let key = arrival.header("idempotency-key").unwrap_or_default().to_owned();
                 if let Some(reply) = self.keys.get(&key) {
@@ -161,13 +164,19 @@ impl Store {
         self.write(arrival, body, tags)
     }
 
-    fn fenced(&mut self, arrival: &Arrival, body: &[u8], by_id: bool) -> Reply {
+    fn fenced(&mut self, arrival: &Arrival, body: &[u8]) -> Reply {
         let name = arrival.header("fencing-resource").unwrap_or_default().to_owned();
         let Some(text) = arrival.header("fencing-position") else { return Reply::of(428, "no position") };
         let presented = pair(text);
-        let operation = arrival.header("fencing-operation").unwrap_or_default().to_owned();
+        let mut operation = arrival.header("fencing-operation").unwrap_or_default().to_owned();
+        if self.kind != Kind::FenceAwareWithoutLives {
+            let incarnation = arrival.header("fencing-incarnation").unwrap_or_default();
+            operation = format!("{incarnation} {operation}");
+        }
         let fence = self.fences.entry(name.clone()).or_default();
-        if by_id && let Some(reply) = fence.done.get(&operation) {
+        if self.kind != Kind::FenceAwareWithoutIds
+            && let Some(reply) = fence.done.get(&operation)
+        {
             return reply.clone();
         }
         if presented < fence.held {
