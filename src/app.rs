@@ -25,7 +25,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
-use crate::http::{self, Door};
+use crate::http::{self, Door, Front};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
@@ -103,7 +103,7 @@ pub async fn run(
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
-    let serving = server::serve(listener, http::router(door), shutdown, bounds);
+    let serving = server::serve(listener, Front::new(door), shutdown, bounds);
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {

@@ -1,19 +1,20 @@
 //! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
+use crate::http::Front;
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
@@ -34,14 +35,9 @@ pub(super) struct Bounds {
     pub(super) drain_time: Duration,
 }
 
-/// Serves a router until `shutdown`, then lets requests under way finish within the drain time and cuts the
+/// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
 /// connections that are left: a client that does not read must not keep the process from ending.
-pub(super) async fn serve(
-    listener: TcpListener,
-    router: Router,
-    shutdown: CancellationToken,
-    bounds: Bounds,
-) {
+pub(super) async fn serve(listener: TcpListener, front: Front, shutdown: CancellationToken, bounds: Bounds) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
     let cut = CancellationToken::new();
@@ -59,7 +55,11 @@ pub(super) async fn serve(
             permit = connections.clone().acquire_owned() => permit,
             () = shutdown.cancelled() => break,
         };
-        let service = TowerToHyperService::new(router.clone());
+        let front = front.clone();
+        let service = service_fn(move |request| {
+            let front = front.clone();
+            async move { Ok::<_, Infallible>(front.serve(request).await) }
+        });
         // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -78,7 +78,7 @@ pub(super) async fn serve(
         });
     }
     drop(listener);
-    drop(router);
+    drop(front);
     info!(open = bounds.connections.saturating_sub(connections.available_permits()), "draining");
     if tokio::time::timeout(bounds.drain_time, graceful.shutdown()).await.is_err() {
         warn!(
