@@ -249,6 +249,12 @@ pub const JSON_VALUES: usize = 8_192;
 /// Log lines that wait for whoever reads standard error; further ones are thrown away.
 pub const LOG_LINES: usize = 8_192;
 
+/// How long the log rests after it was written: short for whoever reads it, and long enough for some lines under load.
+pub const LOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// Threads that serve connections, at most; one for each processor. Beyond this the committer is what is waited for.
+pub const DESKS: usize = 32;
+
 /// How long a client may go without taking anything of its answer.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
