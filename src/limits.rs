@@ -230,6 +230,10 @@ pub const RUN_KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// sending gets to read the answer, and not a reset.
 pub const LINGER_BYTES: usize = 4 * 1_048_576;
 
+/// How long a connection stays when so much was read and more is coming: a client that only writes has to see the answer
+/// first, and it may be slower than whoever throws its bytes away.
+pub const LINGER_PAUSE: Duration = Duration::from_millis(500);
+
 /// How long a body is still read after an early refusal.
 pub const LINGER_TIME: Duration = Duration::from_secs(5);
 
