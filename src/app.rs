@@ -1,6 +1,7 @@
 //! The composition root: it builds the parts, connects them, and runs them until it is told to stop.
 
 mod descriptors;
+mod desks;
 mod keyfile;
 mod server;
 mod system;
@@ -25,12 +26,14 @@ use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
-use crate::http::{self, Door};
+use crate::http::{self, Door, Front};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
+
+use desks::Desks;
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::MigrationState;
@@ -103,7 +106,9 @@ pub async fn run(
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
-    let serving = server::serve(listener, http::router(door), shutdown, bounds);
+    // They outlive all that was begun on them: an operation goes on when its connection is gone.
+    let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
+    let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {

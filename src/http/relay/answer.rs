@@ -116,7 +116,7 @@ fn unbound(relayed: Relayed, standing: Standing) -> Response {
 }
 
 /// The upstream's headers, and the mark that they are its.
-pub(super) fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str>) {
+fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str>) {
     let mut seen: Vec<HeaderName> = Vec::new();
     for (name, value) in fields {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::from_str(value))
@@ -130,6 +130,11 @@ pub(super) fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str
             seen.push(name);
         }
     }
+    relayed(headers, etag);
+}
+
+/// The mark alone.
+pub(super) fn relayed(headers: &mut HeaderMap, etag: Option<&str>) {
     if let Some(etag) = etag {
         set(headers, FENCING_UPSTREAM_ETAG, etag);
     }

@@ -128,7 +128,9 @@ impl Loading<'_> {
     /// A resource with its namespace, its newest lease and, where it is wanted, its whole-path document.
     fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
         self.namespace(&resource.namespace())?;
-        let Some((row, place, document)) = found_resource(self.connection, resource)? else { return Ok(()) };
+        let Some((mut row, place, document)) = found_resource(self.connection, resource)? else {
+            return Ok(());
+        };
         if let Some(place) = row.lease.filter(|place| self.snapshot.lease(&place.acquisition).is_none())
             && let Some(lease) = lease(self.connection, LEASE, place.bucket, place.acquisition.as_bytes())?
         {
@@ -142,6 +144,8 @@ impl Loading<'_> {
         if self.is_forwarded(resource) {
             let undecided = intents(self.connection, resource)?;
             for intent in undecided {
+                // An announcement that changes nothing else is not written down in the row.
+                row.changed_at = row.changed_at.max(intent.record.created_at);
                 self.snapshot.insert_intent(intent);
             }
         }

@@ -209,7 +209,7 @@ async fn standstill() -> House {
     for one in [release, ask("GET", "/v1/resources")] {
         let mut full = false;
         while !full {
-            let waiting = tokio::spawn(tower::ServiceExt::oneshot(house.router.clone(), one.request()));
+            let waiting = tokio::spawn(house.answering(one.request()));
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
