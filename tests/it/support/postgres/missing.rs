@@ -140,6 +140,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "postgres::opening::a_standby_listed_first_is_passed_over",
     "postgres::opening::an_empty_database_is_made_ready_by_the_first_start",
     "postgres::opening::migrate_tells_first_and_does_then",
+    "recovery::regressed::nothing_from_before_a_restored_server_is_admitted_again",
     "replicas::ends::a_rolling_restart_is_nobodys_trouble",
     "replicas::ends::kills_of_replicas_lose_and_double_nothing",
     "replicas::pauses::a_replica_that_is_stopped_in_the_middle_of_its_work_holds_nobody_up_for_ever",
