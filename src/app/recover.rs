@@ -13,6 +13,7 @@ use crate::backing::{CellRead, Upstream};
 use crate::config::{Config, Database};
 use crate::domain::operation::OperationState;
 use crate::domain::resource::{Namespace, Target};
+use crate::domain::time::Timestamp;
 use crate::domain::upstream::{CellSeen, Validator};
 use crate::ledger::engine::Identity;
 use crate::ledger::read::{OperationFilter, Reader, ResourceFilter, ResourceRead};
@@ -341,9 +342,14 @@ fn namespace(row: &NamespaceRow) -> Value {
         "namespace": row.namespace.as_str(),
         "epoch": row.epoch.to_string(),
         "breaker": row.breaker.as_ref().map(|breaker| {
-            json!({ "detector": breaker.detector.word(), "at": super::stamp(breaker.at), "found": breaker.found })
+            json!({ "detector": breaker.detector.word(), "at": instant(breaker.at), "found": breaker.found })
         }),
     })
+}
+
+fn instant(at: Timestamp) -> String {
+    let instant = jiff::Timestamp::from_millisecond(at.ms()).unwrap_or(jiff::Timestamp::MAX);
+    instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The two safe exits, in words.

@@ -110,8 +110,8 @@ pub async fn restore(
     };
     if let (Some(forgotten), false) = (&judged.known_to_be_older, older) {
         return Ok(Copied::Refused(format!(
-            "{forgotten}. Restore a newer backup; where there is none, say --older: then nothing is written or issued \
-             until the epoch is advanced"
+            "not restored: this is {forgotten}. Restore a newer one; where there is none, say --older: then nothing is \
+             written or issued until the epoch is advanced"
         )));
     }
     let restoring = match judged.reached {
@@ -185,17 +185,15 @@ fn judge(backup: &Described, in_place: &InPlace, witness: Option<Known>) -> Resu
         (backup.everywhere < begun).then(|| ("what was never used".to_owned(), backup.everywhere, begun));
     let ended = place.and_then(|place| ended_epoch(backup, place)).or(others);
     let known_to_be_older = match (behind, ended) {
-        (Some(reached), _) => {
-            Some(format!("restored from a backup at ledger_seq {at}, {reached} was reached"))
-        }
+        (Some(reached), _) => Some(format!("a backup at ledger_seq {at}, {reached} was reached")),
         (None, Some((namespace, older, begun))) => Some(format!(
-            "restored from a backup at ledger_seq {at}, in which {namespace} is in epoch {older}; {begun} was begun"
+            "a backup at ledger_seq {at}, in which {namespace} is in epoch {older}; {begun} was begun"
         )),
         (None, None) => None,
     };
-    let unknown =
-        format!("restored from a backup at ledger_seq {at}; how far the database had come is not known");
+    let unknown = format!("a backup at ledger_seq {at}; how far the database had come is not known");
     let found = known_to_be_older.clone().or_else(|| place.is_none().then_some(unknown));
+    let found = found.map(|found| format!("restored from {found}"));
     Ok(Judged { known_to_be_older, found, detector, reached })
 }
 

@@ -127,9 +127,11 @@ async fn an_older_backup_is_stopped_and_the_newer_records_are_kept() {
     assert_eq!(process.client().get("/fenced/jobs/a").await.status, 200, "reads go on");
     assert_eq!(process.client().get("/fenced/jobs/b").await.status, 404);
     assert_eq!(process.terminate(), Some(0));
-    // The way back is open as long as nothing came after it.
+    // The way back to the newer records is open, and leads through the same stop.
     let kept = done["kept_aside"].as_str().unwrap();
     refused(&run(folder.path(), &["restore", kept]), 1, "was reached");
+    let back = json(&run(folder.path(), &["restore", "--older", kept]));
+    assert_eq!((&back["tripped"], back["database"].as_str()), (&true.into(), made["database"].as_str()));
 }
 
 /// Broken: what cannot be compared is taken for complete. Must hold: over nothing, and over a file that cannot be read, a
