@@ -3,6 +3,8 @@
 mod descriptors;
 mod desks;
 mod keyfile;
+mod recover;
+mod restore;
 mod server;
 mod system;
 
@@ -37,6 +39,8 @@ use desks::Desks;
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::MigrationState;
+pub use recover::{Recovery, Scope, recover};
+pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.

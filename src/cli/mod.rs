@@ -4,6 +4,7 @@
 //! goes through `output`; all ends of a command are exit codes of `failure`.
 
 mod answer;
+mod backup;
 mod bench;
 mod check;
 mod client;
@@ -21,8 +22,10 @@ mod operations;
 mod output;
 mod pace;
 mod probe;
+mod recover;
 mod relayed;
 mod resolve;
+mod restore;
 mod run;
 mod serve;
 mod settings;
@@ -67,7 +70,7 @@ struct Cli {
 /// What every command takes.
 #[derive(Args)]
 struct Global {
-    /// Configuration file of serve, check and migrate [default: fencegate.toml, where it exists]
+    /// Configuration file of serve, check, migrate, backup, restore and recover [default: fencegate.toml, where it exists]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     config: Option<PathBuf>,
     /// Address of the gateway, for the client commands
@@ -101,6 +104,20 @@ enum Command {
     ///
     /// `serve` does the same at its start. A database of a newer version is refused.
     Migrate(migrate::Migrate),
+    /// Copy the database into a file, while the gateway runs
+    ///
+    /// Of SQLite: consistent, verified and synced; an existing file is not overwritten. For PostgreSQL it names the tools.
+    Backup(backup::Backup),
+    /// Put a backup in the place of the database; the gateway must be stopped
+    ///
+    /// The old file is kept aside. A backup that is known to be older is refused without --older, and then leaves the
+    /// breaker tripped: nothing is written or issued until the epoch is advanced. Exit code 1 when it is refused.
+    Restore(restore::Restore),
+    /// Look for what contradicts itself in the records and in the stores, and say what leads out of it
+    ///
+    /// Reads the database itself, whether a gateway runs or not, and changes nothing. Exit code 1 when something
+    /// contradicts or the breaker has tripped.
+    Recover(recover::Recover),
     /// Own a resource for a while
     #[command(subcommand)]
     Lease(lease::Lease),
@@ -206,6 +223,9 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
     let config = config.as_deref();
     let done = match cli.command {
         Command::Run(command) => return command.run(&url, output),
+        Command::Recover(command) => return command.run(config, output),
+        Command::Backup(command) => command.run(config, output),
+        Command::Restore(command) => command.run(config, output),
         Command::Serve(command) => command.run(config),
         Command::Check => check::run(config, output),
         Command::Migrate(command) => command.run(config, output),

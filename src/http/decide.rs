@@ -157,6 +157,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             let operation = record.operation_id.as_str();
             line(resource, Some(record.position), Some(operation), record.state.word(), Effect::None);
         }
+        Ok(Outcome::Ahead(ahead)) => note(subject, &Ok(ahead.outcome.clone()), latency),
         Ok(Outcome::Barrier(_)) => one("barrier", Effect::None),
         Ok(Outcome::Refused(refusal)) => {
             let code = problem::code_of(refusal);

@@ -109,6 +109,7 @@ pub(super) fn written(outcome: Outcome) -> Result<Result<Vec<Written>, Vec<Membe
         | Outcome::Settled(_)
         | Outcome::Resolved(_)
         | Outcome::Barrier(_)
+        | Outcome::Ahead(_)
         | Outcome::Refused(_) => Err(Problem::fault()),
     }
 }

@@ -8,6 +8,7 @@ use tracing::error;
 
 use crate::domain::breaker::{Breaker, Detector};
 use crate::domain::operation::Effect;
+use crate::domain::resource::Namespace;
 use crate::domain::subject::Subject;
 use crate::protocol::outcome::Refusal;
 use crate::protocol::whole::{Deed, WholeAct};
@@ -45,7 +46,11 @@ impl Ledger {
     }
 
     /// Acts on an outcome that proves that the database has gone back in time.
-    pub(super) async fn heed(&self, outcome: &Outcome) {
+    pub(super) async fn heed(&self, outcome: &Outcome, proof: Option<(Namespace, String)>) {
+        if let Some((namespace, found)) = proof {
+            // One that could not be tripped is noticed by the next answer of that store.
+            drop(self.trip(Subject::Namespace(namespace), Detector::Store, found).await);
+        }
         if let Some(Refusal::IssuerBehind { issued }) = outcome.refusal() {
             let found =
                 format!("a valid seal of this database above {issued}, the highest position that it issued");

@@ -3,40 +3,25 @@
 //! Nobody is answered before the commit. It owns its engine and runs to the end of each step: no future of a database
 //! is ever dropped half way, whatever becomes of the clients.
 
+mod job;
+
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
-use crate::domain::resource::{Bucket, ResourceName};
-use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
+use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
-use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
+use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError};
 use super::watch::Watch;
 use super::{Setting, Unserved};
 
-/// A command with the place where its answer goes.
-pub(super) struct Job {
-    pub(super) task: Task,
-    pub(super) reply: oneshot::Sender<Answer>,
-}
-
-/// What a job asks of the committer.
-pub(super) enum Task {
-    /// Decide and commit.
-    Command(Box<Command>),
-    /// The same for a caller that waits: when it has gone before the transaction begins, there is nothing to do.
-    Wait(Box<Command>),
-    /// Show that a transaction can be begun and ended.
-    Probe,
-}
-
-/// What a job is answered.
-pub(super) type Answer = Result<Option<Outcome>, Unserved>;
+pub(super) use job::{Answer, Job, Task};
+use job::{goes_with, wanted_by};
 
 /// Why an attempt at a batch gave no answers.
 enum Stopped {
@@ -79,9 +64,7 @@ impl<E: Engine> Driver<E> {
             while jobs.peek().is_some() {
                 let mut bytes = 0_usize;
                 let mut batch = Vec::new();
-                while let Some(job) = jobs
-                    .next_if(|job| batch.is_empty() || bytes.saturating_add(job.size()) <= BATCH_BODY_BYTES)
-                {
+                while let Some(job) = jobs.next_if(|job| goes_with(&batch, bytes, job)) {
                     bytes = bytes.saturating_add(job.size());
                     batch.push(job);
                 }
@@ -235,85 +218,6 @@ impl<E: Engine> Driver<E> {
             EngineError::Inconsistent(reason) => Stopped::Inconsistent(reason),
         }
     }
-}
-
-impl Job {
-    /// Whether it belongs to a caller that waited and has gone.
-    fn is_abandoned(&self) -> bool {
-        matches!(self.task, Task::Wait(_)) && self.reply.is_closed()
-    }
-
-    /// The bucket of what it is about: of a write, of its first member.
-    pub(super) fn bucket(&self) -> Bucket {
-        match &self.task {
-            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
-                Command::Write(write) => {
-                    write.members.first().map_or(Bucket(0), |member| member.address.resource.bucket())
-                }
-                Command::Acquire(acquire) => acquire.bucket(),
-                Command::Advance(advance) => advance.resource.bucket(),
-                Command::Control(control) => control.resource.bucket(),
-                Command::Whole(act) => act.subject.bucket(),
-                Command::Renew(renew) => renew.bucket,
-                Command::Release(release) => release.bucket,
-                Command::Transfer(transfer) => transfer.bucket,
-                Command::Sweep(sweep) => sweep.lease.bucket,
-                Command::Leave(leave) => leave.resources.first().map_or(Bucket(0), ResourceName::bucket),
-                Command::Settle(settle) => settle.key.0.bucket(),
-                Command::Resume(resume) => resume.key.0.bucket(),
-                Command::Resolve(resolve) => resolve.resource.bucket(),
-                Command::Barrier(barrier) => barrier.resource.bucket(),
-            },
-            Task::Probe => Bucket(0),
-        }
-    }
-
-    /// What it is told when nothing could be done.
-    fn unserved(&self, reason: &str) -> Unserved {
-        match &self.task {
-            Task::Command(_) | Task::Wait(_) => Unserved::Unavailable(Effect::None),
-            Task::Probe => Unserved::Unready(reason.to_owned()),
-        }
-    }
-
-    /// Bytes of content that it brings.
-    fn size(&self) -> usize {
-        match &self.task {
-            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
-                Command::Write(write) => write.members.iter().fold(0, |sum: usize, member| {
-                    let document = member.document.as_ref().map_or(0, |document| document.body.len());
-                    let payload = member.forward.as_ref().map_or(0, |forward| forward.payload.length);
-                    sum.saturating_add(document)
-                        .saturating_add(usize::try_from(payload).unwrap_or(usize::MAX))
-                }),
-                Command::Acquire(_)
-                | Command::Renew(_)
-                | Command::Release(_)
-                | Command::Advance(_)
-                | Command::Transfer(_)
-                | Command::Control(_)
-                | Command::Whole(_)
-                | Command::Sweep(_)
-                | Command::Leave(_)
-                | Command::Settle(_)
-                | Command::Resume(_)
-                | Command::Resolve(_)
-                | Command::Barrier(_) => 0,
-            },
-            Task::Probe => 0,
-        }
-    }
-}
-
-/// The rows that a batch needs.
-fn wanted_by(batch: &[Job]) -> Wanted {
-    let mut wanted = Wanted::default();
-    for job in batch {
-        if let Task::Command(command) | Task::Wait(command) = &job.task {
-            wanted.add(command);
-        }
-    }
-    wanted
 }
 
 /// Decides one job and makes its changes visible to the jobs after it. A decision that the invariants reject changes

@@ -168,8 +168,8 @@ impl Ledger {
     /// # Errors
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
-        let outcome = self.command(command).await?;
-        self.heed(&outcome).await;
+        let (outcome, proof) = self.command(command).await?.apart();
+        self.heed(&outcome, proof).await;
         Ok(outcome)
     }
 

@@ -7,6 +7,7 @@
 mod apply;
 mod checkpoint;
 mod columns;
+mod copy;
 mod fault;
 mod load;
 mod lock;
@@ -14,6 +15,7 @@ mod open;
 mod reader;
 mod readers;
 mod recent;
+mod restore;
 mod rows;
 mod schema;
 mod settings;
@@ -44,8 +46,10 @@ use load::Places;
 use lock::FileLock;
 use readers::Readers;
 
-pub use open::{Database, OpenError, OpenMode};
+pub use copy::{CopyError, Described, back_up};
+pub use open::{Database, OpenError, OpenMode, look};
 pub use reader::SqliteReader;
+pub use restore::{InPlace, Restoring};
 pub use schema::{migrate, migration_status};
 
 /// How far the ledger has come, as this process saw it.

@@ -24,7 +24,7 @@ pub(super) fn decide(
     let known = snapshot.resource(&advance.resource);
     let row = row_of(snapshot, &advance.resource, &namespace);
     let claim = &advance.claim;
-    if let Some(refusal) = table::quarantined(&row) {
+    if let Some(refusal) = table::stopped(&namespace, &row) {
         return Ok(Decision::refused(refusal));
     }
     if row.life == Life::Cancelled {

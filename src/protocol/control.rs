@@ -228,9 +228,12 @@ fn refusal(
     control: &Control,
     changes: &mut Vec<Change>,
 ) -> Result<Option<Refusal>, Inconsistent> {
+    if let Some(refusal) = table::breaker(case.namespace) {
+        return Ok(Some(refusal));
+    }
     match (control.verb, &control.claim) {
         (ControlVerb::Revoke | ControlVerb::Cancel, _) if case.row.quarantined.is_some() => {
-            Ok(table::quarantined(case.row))
+            Ok(table::stopped(case.namespace, case.row))
         }
         (ControlVerb::Reopen, claim) => Ok(against_a_reopen(case, claim.as_ref())),
         (ControlVerb::Revoke | ControlVerb::Cancel, Some(claim)) => {

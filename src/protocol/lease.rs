@@ -129,6 +129,11 @@ impl<'a> Member<'a> {
         let row = known.cloned().unwrap_or_else(|| ResourceRow::unheard(resource.clone(), &namespace.row));
         Ok(Self { known, row, namespace })
     }
+
+    /// The position that is issued next; none when the tokens are used up.
+    fn following(&self) -> Option<Position> {
+        self.row.issued.following_in(self.namespace.row.epoch)
+    }
 }
 
 impl Found<'_> {
@@ -138,9 +143,13 @@ impl Found<'_> {
         states.max_by_key(|state| *state == LeaseState::Superseded).unwrap_or(self.lease.state)
     }
 
-    /// Whether all of its resources have the barriers that it waits for.
+    /// Whether all of its resources have the barriers that it waits for. Nobody comes to own anything while the breaker
+    /// is tripped.
     fn has_barriers(&self) -> bool {
         self.members.iter().all(|one| {
+            if one.namespace.row.breaker.is_some() {
+                return false;
+            }
             let position = self.lease.position_on(&one.row.resource).unwrap_or(self.lease.position);
             forward::has_barrier(&one.namespace, &one.row, position)
         })

@@ -8,6 +8,7 @@ pub mod advance;
 pub mod change;
 pub mod command;
 pub mod control;
+pub mod evidence;
 pub mod forward;
 pub mod incarnation;
 pub mod invariants;

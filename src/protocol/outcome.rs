@@ -12,7 +12,7 @@ use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::{Contract, Policy};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Address, ResourceName};
+use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::{Millis, Timestamp};
 
@@ -57,8 +57,21 @@ pub enum Outcome {
     Resolved(Box<OperationRecord>),
     /// What is to be done for a barrier, or that it stands.
     Barrier(Box<BarrierStep>),
+    /// A store holds what the record does not know.
+    Ahead(Box<Ahead>),
     /// A command other than a write was refused.
     Refused(Refusal),
+}
+
+/// A proof that the database has forgotten something: the breaker is tripped before anybody hears the outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ahead {
+    /// Whose store it is.
+    pub namespace: Namespace,
+    /// What was found, for people.
+    pub found: String,
+    /// The outcome of the command.
+    pub outcome: Outcome,
 }
 
 /// A granted lease with its secrets, for its owner only.
@@ -324,6 +337,16 @@ impl Outcome {
             | Self::Settled(_)
             | Self::Resolved(_)
             | Self::Barrier(_) => None,
+            Self::Ahead(ahead) => ahead.outcome.refusal(),
+        }
+    }
+
+    /// The outcome as the caller hears it, and the proof that came with it.
+    #[must_use]
+    pub fn apart(self) -> (Self, Option<(Namespace, String)>) {
+        match self {
+            Self::Ahead(ahead) => (ahead.outcome, Some((ahead.namespace, ahead.found))),
+            outcome => (outcome, None),
         }
     }
 }

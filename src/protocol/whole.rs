@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::domain::breaker::Breaker;
-use crate::domain::counter::{Epoch, Token};
+use crate::domain::counter::{Counter, Epoch, Token};
 use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::position::Position;
 use crate::domain::resource::Namespace;
@@ -178,7 +178,7 @@ fn advance_epoch(
     }
     let everywhere = (act.subject == Subject::Everywhere).then(|| snapshot.everywhere());
     let Some(epoch) = highest_epoch(&rows, everywhere).next() else {
-        return Decision::refused(Refusal::EpochExhausted);
+        return Decision::refused(Refusal::CounterExhausted(Counter::Epoch));
     };
     if let Some(before) = everywhere {
         let after = EverywhereRow { epoch, breaker: None };

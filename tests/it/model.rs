@@ -10,6 +10,7 @@ mod history;
 mod key;
 mod owners;
 mod promises;
+mod regress;
 mod search;
 mod steps;
 

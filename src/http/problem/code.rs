@@ -178,7 +178,7 @@ codes! {
     DefinitionDiffers: "definition_differs", SERVICE_UNAVAILABLE, None, true,
         "The namespace is configured differently than recorded";
     /// Row 5 of the decision table.
-    Quarantined: "quarantined", SERVICE_UNAVAILABLE, None, true, "The resource is quarantined";
+    Quarantined: "quarantined", SERVICE_UNAVAILABLE, None, true, "The resource or its namespace is quarantined";
     /// Not one byte reached the upstream, or it was a read.
     UpstreamUnreachable: "upstream_unreachable", SERVICE_UNAVAILABLE, None, true,
         "The upstream cannot be reached";

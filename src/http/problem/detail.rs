@@ -1,11 +1,13 @@
 //! The sentences: what is wrong in this case, and what the caller is to do next.
 
-use crate::domain::counter::Sequence;
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Counter, Sequence};
 use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
+use crate::domain::resource::Namespace;
 use crate::protocol::Refusal;
 use crate::protocol::outcome::{Blocked, Blocker};
 use crate::protocol::snapshot::OperationKey;
@@ -29,6 +31,7 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
                 "the outcome of operation {operation} is not known; ask for it at the address in Location"
             )
         }
+        Refusal::Stopped { namespace, breaker } => stopped(namespace, breaker),
         Refusal::Quarantined { .. }
         | Refusal::LaneBusy { .. }
         | Refusal::NotApplied
@@ -51,7 +54,8 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         }
         Refusal::TokenJump { max_jump } => jump(*max_jump, about),
         Refusal::AdvanceForbidden => unregistered(&resource, about),
-        Refusal::StaleToken { bare_in_later_epoch } => stale(*bare_in_later_epoch, about),
+        Refusal::StaleToken { bare_in_later_epoch: true, .. } => bare(about),
+        Refusal::StaleToken { external, .. } => stale(*external, about),
         Refusal::OperationExpired => expired(operation),
         Refusal::LeaseNotLive => {
             "the lease of this position has ended, and the contract lease_bound admits nothing \
@@ -80,7 +84,7 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::NoSuchLease
         | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
         Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
-        Refusal::EpochExhausted => "the last epoch has been begun; no other can follow it".to_owned(),
+        Refusal::CounterExhausted(counter) => used_up(*counter, &resource),
         Refusal::OperationsOpen { open } => undecided(open),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
@@ -97,6 +101,29 @@ fn undecided(open: &[OperationKey]) -> String {
          \"leave_open\": true to let them go on under the epoch that ends",
         names.join(", ")
     )
+}
+
+/// The database proved to have gone back in time: what was found, and who can end it.
+fn stopped(namespace: &Namespace, breaker: &Breaker) -> String {
+    let Breaker { detector, at: _, found } = breaker;
+    format!(
+        "namespace {namespace:?} is stopped, because its records have gone back in time: {found} (detector {}); an \
+         operator restores a newer backup, or begins a new epoch with POST /v1/namespaces/{namespace}/epoch",
+        detector.word()
+    )
+}
+
+/// A counter at its end, and what can be done without it.
+fn used_up(counter: Counter, resource: &str) -> String {
+    match counter {
+        Counter::Epoch => "the last epoch has been begun; no other can follow it".to_owned(),
+        Counter::Sequence => {
+            "the last sequence of this generation was accepted; acquire a new generation, which counts anew"
+                .to_owned()
+        }
+        Counter::Commit => format!("the last commit number of {resource} is used; use another resource"),
+        Counter::Incarnation => format!("the last incarnation of {resource} is over; use another resource"),
+    }
 }
 
 /// The same, of what only stores behind HTTP bring about.
@@ -237,18 +264,23 @@ fn floor(about: &About<'_>) -> String {
     about.standing.map(|standing| format!(" {}", standing.floor)).unwrap_or_default()
 }
 
-fn stale(bare_in_later_epoch: bool, about: &About<'_>) -> String {
-    if bare_in_later_epoch {
-        return format!(
-            "a token without an epoch means epoch 0 for ever, and {} has moved on; send epoch.token as the issuer has it \
-             now",
-            of(about)
-        );
-    }
+fn bare(about: &About<'_>) -> String {
+    format!(
+        "a token without an epoch means epoch 0 for ever, and {} has moved on; send epoch.token as the issuer has it now",
+        of(about)
+    )
+}
+
+fn stale(external: bool, about: &About<'_>) -> String {
     let presented = about.presented.map(|mark| format!("position {} was presented", mark.position));
     let floor = about.standing.map(|standing| format!(" and the floor is {}", standing.floor));
+    let behind = if external {
+        "; if the issuer has just given it out, the issuer is behind (it was reset or restored): an operator begins a new epoch"
+    } else {
+        ""
+    };
     format!(
-        "{}{}; a newer generation exists, or this one was revoked: stop",
+        "{}{}; a newer generation exists, or this one was revoked: stop{behind}",
         presented.unwrap_or_else(|| "the position is stale".to_owned()),
         floor.unwrap_or_default()
     )

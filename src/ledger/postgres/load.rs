@@ -27,6 +27,7 @@ mod keys;
 mod whole;
 
 use keys::Keys;
+pub(super) use whole::has_unused;
 
 /// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, and the names in order.
 macro_rules! hold_namespaces {
@@ -111,12 +112,17 @@ pub(super) struct Places {
 }
 
 /// Holds the rows of a batch and loads everything that is wanted and exists. A transaction has just begun.
-pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loaded, Places), Fault> {
+/// `unused` tells that a wanted namespace was found not to be recorded.
+pub(super) async fn snapshot(
+    place: Place<'_>,
+    wanted: &Wanted,
+    unused: bool,
+) -> Result<(Loaded, Places), Fault> {
     let mut snapshot = Snapshot::default();
     let mut places = Places::default();
-    whole::hold(place.live, wanted).await?;
+    let held = whole::hold(place.live, place.copy, wanted, unused, &mut snapshot).await?;
     hold(place.live, place.copy, wanted, &mut snapshot, &mut places).await?;
-    whole::load(place.live, place.copy, wanted, &mut snapshot).await?;
+    whole::load(place.live, place.copy, wanted, &held, &mut snapshot).await?;
     let keys = Keys::of(wanted, &snapshot);
     let rows = keys.ask(place.live).await?;
     let mut now = None;

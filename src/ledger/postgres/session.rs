@@ -11,6 +11,7 @@ use tracing::warn;
 use std::sync::Arc;
 
 use crate::domain::resource::Bucket;
+use crate::domain::subject::Subject;
 use crate::protocol::Wanted;
 
 use super::super::engine::{CommitOutcome, Loaded};
@@ -103,19 +104,23 @@ impl Session {
         doubted: Option<TransactionId>,
     ) -> Result<(Loaded, Places), Fault> {
         let mut wanted = wanted.clone();
-        let (loaded, places) = self.load_once(&wanted, doubted).await?;
+        let (loaded, places) = self.load_once(&wanted, false, doubted).await?;
         let missing = load::missing(&wanted, &loaded, &places);
-        if missing.is_empty() {
+        let everything = wanted.whole.contains(&Subject::Everywhere);
+        let unused = !everything && load::has_unused(&wanted, &loaded.snapshot);
+        if missing.is_empty() && !unused {
             return Ok((loaded, places));
         }
-        // A lease over several resources names them for all time, so a second transaction knows what to hold.
+        // A lease over several resources names them for all time, and what is recorded stays so: a second transaction
+        // knows what to hold, and in which order.
         wanted.resources.extend(missing);
-        self.load_once(&wanted, None).await
+        self.load_once(&wanted, unused, None).await
     }
 
     async fn load_once(
         &mut self,
         wanted: &Wanted,
+        unused: bool,
         doubted: Option<TransactionId>,
     ) -> Result<(Loaded, Places), Fault> {
         self.begin().await?;
@@ -126,7 +131,7 @@ impl Session {
         }
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
         let place = Place { live, copy: self.copy, time: &self.shared.time };
-        let loaded = load::snapshot(place, wanted).await;
+        let loaded = load::snapshot(place, wanted, unused).await;
         self.look_after(loaded).await
     }
 

@@ -20,7 +20,7 @@ use super::load::Places;
 use super::lock::{self, FileLock};
 use super::readers::Readers;
 use super::values::{each, first};
-use super::{Progress, SqliteEngine, SqliteReader, apply, schema};
+use super::{Progress, SqliteEngine, SqliteReader, apply, schema, settings};
 
 /// Whether a database may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +246,31 @@ impl Database {
         })
         .await
     }
+}
+
+/// A reader of a database that others may use, and what the database says of itself. Nothing is changed, and nothing can
+/// be through it.
+///
+/// # Errors
+/// [`OpenError`] says what stands against it and what to do.
+pub async fn look(path: &Path, clock: Arc<dyn Clock>) -> Result<(SqliteReader, Identity), OpenError> {
+    let path = path.to_owned();
+    schema::apart(move || {
+        let path = lock::existing(&path)?;
+        schema::current(&path)?;
+        let fail = |fault: Fault| OpenError::database(&path, fault);
+        let connection = settings::reader(&path).map_err(|error| OpenError::database(&path, error))?;
+        let found = identity(&connection).map_err(fail)?;
+        connection.close().map_err(|(_, error)| OpenError::database(&path, error))?;
+        let readers = Readers::open(path.clone())?;
+        let time = Arc::new(SharedTime::starting_at(found.time, clock));
+        let durability = "not looked at".to_owned();
+        let reader = SqliteReader::new(readers, time, durability.clone());
+        let database = found.id;
+        let schema_version = schema::version();
+        Ok((reader, Identity { engine: "sqlite", database, schema_version, durability }))
+    })
+    .await
 }
 
 /// A commit that changes nothing but the ledger's own count, which it gives, and time.

@@ -23,7 +23,7 @@ const NOTES: &str = "CREATE TABLE IF NOT EXISTS _sqlx_migrations (\
 
 /// What stands in a file.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     application_id: i64,
     /// Tables that are not SQLite's own, nor that of the migrations.
     tables: i64,
@@ -108,7 +108,7 @@ pub(super) fn version() -> Option<i64> {
 }
 
 /// Looks into a file without changing it, and refuses what this version must not touch.
-fn inspect(path: &Path) -> Result<Found, OpenError> {
+pub(super) fn inspect(path: &Path) -> Result<Found, OpenError> {
     let fail = |error: Error| OpenError::database(path, error);
     let connection = settings::reader(path).map_err(fail)?;
     settings::verify_version(&connection).map_err(|unfit| unfit_at(path, unfit))?;
@@ -116,6 +116,16 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
     connection.close().map_err(|(_, error)| fail(error))?;
     judge(path, &found)?;
     Ok(found)
+}
+
+/// Looks into a file as [`inspect`] does, and refuses one that lacks a step.
+pub(super) fn current(path: &Path) -> Result<(), OpenError> {
+    let applied = inspect(path)?.applied;
+    if MIGRATOR.iter().all(|step| applied.contains_key(&step.version)) {
+        return Ok(());
+    }
+    let reason = "it has the schema of an older version; run fencegate migrate first".to_owned();
+    Err(OpenError::Unfit { path: path.to_owned(), reason })
 }
 
 pub(super) fn unfit_at(path: &Path, unfit: Unfit) -> OpenError {

@@ -36,7 +36,7 @@ pub(super) fn grant(
 ) -> Result<Decision, Inconsistent> {
     let mut positions = Vec::with_capacity(members.len());
     for member in &members {
-        let Some(position) = member.row.issued.following_in(member.namespace.row.epoch) else {
+        let Some(position) = member.following() else {
             return Ok(Decision::refused(Refusal::TokenExhausted));
         };
         positions.push(position);

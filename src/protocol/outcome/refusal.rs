@@ -1,6 +1,7 @@
 //! Why not: every refusal of the rules, and the row of the table that it comes from.
 
-use crate::domain::counter::{Epoch, Incarnation, Sequence};
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Counter, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{EndCause, LeaseState, TtlError};
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::Definition;
@@ -24,6 +25,13 @@ pub enum Refusal {
     Quarantined {
         /// What was found that contradicts the record.
         found: String,
+    },
+    /// Row 5: the database was found to have gone back in time.
+    Stopped {
+        /// Where nothing goes on.
+        namespace: Namespace,
+        /// What stopped it.
+        breaker: Breaker,
     },
     /// Row 6.
     IncarnationGone {
@@ -62,6 +70,8 @@ pub enum Refusal {
     StaleToken {
         /// Whether the epoch was left out of the token while the namespace has moved on from epoch 0.
         bare_in_later_epoch: bool,
+        /// Whether positions come from elsewhere: an issuer that was reset gives out such positions too.
+        external: bool,
     },
     /// Row 12, where the operation may once have been recorded.
     OperationExpired,
@@ -136,8 +146,8 @@ pub enum Refusal {
     TtlOutOfBounds(TtlError),
     /// The counter is at its end.
     TokenExhausted,
-    /// There is no epoch after this one.
-    EpochExhausted,
+    /// Another counter is at its end.
+    CounterExhausted(Counter),
     /// A new epoch is not begun while effects are under way, unless the caller says so.
     OperationsOpen {
         /// Some of them.
@@ -155,7 +165,7 @@ impl Refusal {
             Self::OperationMismatch => Some(1),
             Self::OperationInProgress => Some(3),
             Self::OutcomeUncertain => Some(4),
-            Self::Quarantined { .. } => Some(5),
+            Self::Quarantined { .. } | Self::Stopped { .. } => Some(5),
             Self::NotApplied => Some(2),
             Self::LaneBusy { .. } => Some(18),
             Self::IncarnationGone { .. } => Some(6),
@@ -185,7 +195,7 @@ impl Refusal {
             | Self::NoSuchLease
             | Self::TtlOutOfBounds(_)
             | Self::TokenExhausted
-            | Self::EpochExhausted
+            | Self::CounterExhausted(_)
             | Self::OperationsOpen { .. }
             | Self::IssuerExternal => None,
         }

@@ -1,6 +1,6 @@
 //! The decision table: the first matching row wins. Each step below is named for its rows.
 
-use crate::domain::counter::{Incarnation, Sequence};
+use crate::domain::counter::{CommitNo, Counter, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionTag, LeaseState};
 use crate::domain::operation::{Method, OperationState};
 use crate::domain::policy::{Contract, Issuer, Policy, Store};
@@ -30,6 +30,7 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
             .or_else(|| policy(case))
             .or_else(|| precondition(case))
             .or_else(|| nothing_to_delete(case))
+            .or_else(|| exhausted(case))
             .or_else(|| super::super::forward::conflict(case))
     };
     Ok(match refusal {
@@ -54,7 +55,7 @@ pub(in super::super) fn judged_again(
 
 /// Rows 5 to 12.
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
-    quarantined(case.row)
+    stopped(case.namespace, case.row)
         .or_else(|| life(case))
         .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
         .or_else(|| fence(case))
@@ -116,8 +117,15 @@ fn undecided(case: &Case<'_>, addressed: Incarnation) -> Option<Verdict> {
 }
 
 /// Row 5.
-pub(in super::super) fn quarantined(row: &ResourceRow) -> Option<Refusal> {
-    row.quarantined.clone().map(|found| Refusal::Quarantined { found })
+pub(in super::super) fn stopped(namespace: &InForce, row: &ResourceRow) -> Option<Refusal> {
+    breaker(namespace).or_else(|| row.quarantined.clone().map(|found| Refusal::Quarantined { found }))
+}
+
+/// Row 5, as far as the whole namespace goes.
+pub(in super::super) fn breaker(namespace: &InForce) -> Option<Refusal> {
+    let row = &namespace.row;
+    let breaker = row.breaker.clone()?;
+    Some(Refusal::Stopped { namespace: row.namespace.clone(), breaker })
 }
 
 /// Rows 6 and 7.
@@ -233,7 +241,8 @@ pub(in super::super) fn is_stale(namespace: &InForce, row: &ResourceRow, positio
 /// The refusal of a stale position; it knows whether the caller only forgot the epoch.
 pub(in super::super) fn stale(namespace: &InForce, claim: &Claim) -> Refusal {
     let later_epoch = namespace.row.epoch > crate::domain::counter::Epoch::ZERO;
-    Refusal::StaleToken { bare_in_later_epoch: claim.bare && later_epoch }
+    let external = namespace.definition().issuer.is_external();
+    Refusal::StaleToken { bare_in_later_epoch: claim.bare && later_epoch, external }
 }
 
 /// Whether the record of this operation may have been pruned: then "none" would be a guess.
@@ -290,6 +299,9 @@ fn policy(case: &Case<'_>) -> Option<Refusal> {
 /// Row 15. Without a predecessor in this generation every sequence is new; gapless counting begins at 1.
 fn in_order(presented: Option<Sequence>, applied: Option<Sequence>, gapless: bool) -> Option<Refusal> {
     let presented = presented.unwrap_or_default();
+    if applied.is_some_and(|applied| applied.next().is_none()) {
+        return Some(Refusal::CounterExhausted(Counter::Sequence));
+    }
     if applied.is_some_and(|applied| presented <= applied) {
         return Some(Refusal::SequenceRegressed { applied });
     }
@@ -321,6 +333,19 @@ fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
         (Method::Delete, Store::Document) => case.tag.is_some(),
     };
     (!exists).then_some(Refusal::NothingToDelete)
+}
+
+/// What the write would count must not be at its end. Each undecided effect will take a commit number too.
+fn exhausted(case: &Case<'_>) -> Option<Refusal> {
+    let row = case.row;
+    if row.life == Life::Deleted && row.incarnation.next().is_none() {
+        return Some(Refusal::CounterExhausted(Counter::Incarnation));
+    }
+    let undecided = case.snapshot.intents_of(&row.resource).count();
+    let undecided = u64::try_from(undecided).unwrap_or(u64::MAX);
+    let last = row.commit_no.get().saturating_add(undecided);
+    let room = CommitNo::new(last).and_then(CommitNo::next).is_some();
+    (!room).then_some(Refusal::CounterExhausted(Counter::Commit))
 }
 
 /// The acquisition that a sealed token belongs to.

@@ -2,10 +2,12 @@
 
 mod answers;
 mod bodies;
+mod epochs;
 mod forwarded;
 mod histories;
 mod lists;
 mod races;
+mod replicas;
 mod restart;
 mod sweeping;
 mod undecided;

@@ -50,12 +50,13 @@ pub(crate) enum Code {
     ControlReplayed,
     Tidied,
     Quarantined,
+    Stopped,
     LaneBusy,
     NotApplied,
     AlreadyResolved,
     NotUncertain,
     NoSuchOperation,
-    EpochExhausted,
+    CounterExhausted,
     OperationsOpen,
     Acted,
     ActReplayed,
@@ -102,12 +103,13 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::NothingToControl => Code::NothingToControl,
         Refusal::FreshTokenRequired => Code::FreshTokenRequired,
         Refusal::Quarantined { .. } => Code::Quarantined,
+        Refusal::Stopped { .. } => Code::Stopped,
         Refusal::LaneBusy { .. } => Code::LaneBusy,
         Refusal::NotApplied => Code::NotApplied,
         Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
         Refusal::NotUncertain => Code::NotUncertain,
         Refusal::NoSuchOperation => Code::NoSuchOperation,
-        Refusal::EpochExhausted => Code::EpochExhausted,
+        Refusal::CounterExhausted(_) => Code::CounterExhausted,
         Refusal::OperationsOpen { .. } => Code::OperationsOpen,
     }
 }
@@ -143,6 +145,7 @@ pub(crate) fn words(outcome: &Outcome) -> Vec<Code> {
         Outcome::Settled(_) => vec![Code::Settled],
         Outcome::Resolved(_) => vec![Code::Resolved],
         Outcome::Barrier(_) => vec![Code::Barrier],
+        Outcome::Ahead(ahead) => words(&ahead.outcome),
         Outcome::Refused(refusal) => vec![refused(refusal)],
     }
 }

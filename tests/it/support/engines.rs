@@ -128,6 +128,17 @@ impl Running {
         Self { ledger, clock, committer, place }
     }
 
+    /// A second gateway over the same server.
+    pub(crate) async fn beside(&self) -> Ledger {
+        let Place::Server(fresh) = &self.place else { panic!("only a server takes two") };
+        on_server(fresh, self.clock.clone()).await.0
+    }
+
+    /// The server, where there is one.
+    pub(crate) const fn server(&self) -> Option<&Fresh> {
+        if let Place::Server(fresh) = &self.place { Some(fresh) } else { None }
+    }
+
     /// Stops in good order: every clone of the ledger must be gone.
     pub(crate) async fn stop(self) -> Place {
         drop(self.ledger);

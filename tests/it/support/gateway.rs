@@ -144,6 +144,11 @@ impl Process {
         Self::heard(command(folder))
     }
 
+    /// The same, by a command that is prepared already.
+    pub(crate) fn start_as(command: Command) -> Self {
+        Self::heard(command)
+    }
+
     /// The same, with so many descriptors.
     pub(crate) fn start_limited(folder: &Path, descriptors: u64) -> Self {
         let mut shell = alone(Command::new("sh"), folder);

@@ -199,7 +199,7 @@ impl World {
     pub(crate) fn tell(&mut self, command: &Command) -> Outcome {
         let decision = self.decide(command);
         self.apply(&decision.changes);
-        decision.outcome
+        decision.outcome.apart().0
     }
 
     /// Applies changes as an engine does.

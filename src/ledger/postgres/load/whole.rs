@@ -41,27 +41,50 @@ const OPEN: &str = concat!(
     ") FROM intents AS a WHERE $1 = '*' OR split_part(a.resource, '/', 1) = $1 ORDER BY a.created_ms LIMIT $2"
 );
 
-/// Holds what is acted on as a whole.
-pub(super) async fn hold(live: &mut Live, wanted: &Wanted) -> Result<(), Fault> {
-    if wanted.whole.contains(&Subject::Everywhere) {
-        live.fetch(HOLD_EVERYWHERE, PgArguments::default()).await?;
-    }
-    for subject in &wanted.whole {
-        live.fetch(HOLD_NAMESPACES, about(subject)?).await?;
-    }
-    Ok(())
+/// Whether a wanted namespace is not recorded. What holds for it has to be held before everything else, by a transaction
+/// that knows that: whoever asks for it while it holds a copy of another namespace may stand in the way of an act on all.
+pub(in super::super) fn has_unused(wanted: &Wanted, snapshot: &Snapshot) -> bool {
+    let names = wanted.resources.iter().map(ResourceName::namespace);
+    wanted.namespaces.iter().cloned().chain(names).any(|name| snapshot.namespace(&name).is_none())
 }
 
-/// Brings the namespaces that are acted on as a whole, with some of their undecided operations; and what holds for
-/// those that were never used, where one of the wanted ones was not.
+/// Holds what comes before everything else: what holds for namespaces that were never used, where one of the wanted ones
+/// was not or all are acted on, and then what is acted on as a whole. Brings the former, and which of the latter are
+/// recorded.
+pub(super) async fn hold(
+    live: &mut Live,
+    copy: Bucket,
+    wanted: &Wanted,
+    unused: bool,
+    snapshot: &mut Snapshot,
+) -> Result<Vec<Subject>, Fault> {
+    let all = wanted.whole.contains(&Subject::Everywhere);
+    if all {
+        live.fetch(HOLD_EVERYWHERE, PgArguments::default()).await?;
+    }
+    if all || unused {
+        let found = live.fetch(EVERYWHERE, of(copy)?).await?;
+        let row = found.first().ok_or_else(|| Fault::unreadable("nothing holds everywhere"))?;
+        snapshot.set_everywhere(rows::everywhere(&mut Fields::required(row, 0)?)?);
+    }
+    let mut held = Vec::with_capacity(wanted.whole.len());
+    for subject in &wanted.whole {
+        if !live.fetch(HOLD_NAMESPACES, about(subject)?).await?.is_empty() {
+            held.push(subject.clone());
+        }
+    }
+    Ok(held)
+}
+
+/// Brings the namespaces that are acted on as a whole, with some of their undecided operations.
 pub(super) async fn load(
     live: &mut Live,
     copy: Bucket,
     wanted: &Wanted,
+    held: &[Subject],
     snapshot: &mut Snapshot,
 ) -> Result<(), Fault> {
-    let everywhere = wanted.whole.contains(&Subject::Everywhere);
-    if everywhere {
+    if wanted.whole.contains(&Subject::Everywhere) {
         for row in &live.fetch(NAMESPACES, of(copy)?).await? {
             let mut fields = Fields::required(row, 0)?;
             let name = fields.parsed(Namespace::parse)?;
@@ -69,6 +92,13 @@ pub(super) async fn load(
         }
     }
     for subject in &wanted.whole {
+        // Somebody used it for the first time in between: only one of its copies is held.
+        if let Subject::Namespace(name) = subject
+            && snapshot.namespace(name).is_some()
+            && !held.contains(subject)
+        {
+            return Err(Fault::Overtaken { table: "namespaces" });
+        }
         let mut arguments = about(subject)?;
         add(&mut arguments, i64::from(OPEN_OPERATIONS_SHOWN))?;
         for row in &live.fetch(OPEN, arguments).await? {
@@ -76,13 +106,6 @@ pub(super) async fn load(
             let resource = fields.parsed(ResourceName::parse)?;
             snapshot.insert_intent(rows::intent(resource, &mut fields)?);
         }
-    }
-    let names = wanted.resources.iter().map(ResourceName::namespace);
-    let mut names = wanted.namespaces.iter().cloned().chain(names);
-    if everywhere || names.any(|name| snapshot.namespace(&name).is_none()) {
-        let found = live.fetch(EVERYWHERE, of(copy)?).await?;
-        let row = found.first().ok_or_else(|| Fault::unreadable("nothing holds everywhere"))?;
-        snapshot.set_everywhere(rows::everywhere(&mut Fields::required(row, 0)?)?);
     }
     Ok(())
 }
