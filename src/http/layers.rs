@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, X_REQUEST_ID};
+use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_ID};
 use super::{Hall, extract};
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
@@ -54,10 +54,13 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     let data_plane = is_data_plane(&path);
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let guarantee = response.headers_mut().remove(FENCING_GUARANTEE);
+        let known = [FENCING_GUARANTEE, FENCING_WARNING];
+        let kept = known.map(|name| (response.headers_mut().remove(&name), name));
         response = problem.render(&Instance { path, request_id, safe, data_plane });
-        if let Some(guarantee) = guarantee {
-            response.headers_mut().insert(FENCING_GUARANTEE, guarantee);
+        for (value, name) in kept {
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
         }
     }
     if data_plane {
