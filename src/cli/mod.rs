@@ -11,6 +11,7 @@ mod client;
 mod completions;
 mod control;
 mod demo;
+mod epoch;
 mod failure;
 mod get;
 mod inspect;
@@ -149,6 +150,9 @@ enum Command {
     ///
     /// Every token of before stays refused. Under an external issuer it takes a fencing token that is freshly read there.
     Reopen(control::Control),
+    /// Begin a new epoch, after a database or an issuer has gone back in time
+    #[command(subcommand)]
+    Epoch(epoch::Epoch),
     /// Show the durable outcomes of a resource's operations, or what is undecided anywhere
     ///
     /// Newest first, or one of them by its id: the way out of a lost answer. Without a resource: those of all resources
@@ -242,6 +246,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Reopen(call) => {
             with_client(&url, async |client| call.run(Verb::Reopen, &client, output).await)
         }
+        Command::Epoch(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Resolve(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Probe(command) => command.run(config, output),

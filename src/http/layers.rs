@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, X_REQUEST_ID};
+use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_ID};
 use super::{Door, Hall, extract};
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
@@ -66,10 +66,13 @@ async fn rendered(
     let data_plane = is_data_plane(uri.path());
     let mut response = guarded(request, serve).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let guarantee = response.headers_mut().remove(FENCING_GUARANTEE);
+        let known = [FENCING_GUARANTEE, FENCING_WARNING];
+        let kept = known.map(|name| (response.headers_mut().remove(&name), name));
         response = problem.render(&Instance { path: uri.path().to_owned(), request_id, safe, data_plane });
-        if let Some(guarantee) = guarantee {
-            response.headers_mut().insert(FENCING_GUARANTEE, guarantee);
+        for (value, name) in kept {
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
         }
     }
     let headers = response.headers_mut();

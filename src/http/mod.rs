@@ -9,6 +9,7 @@ mod body;
 mod control;
 mod decide;
 mod docs;
+mod epoch;
 mod extract;
 mod fenced;
 mod health;
@@ -27,6 +28,7 @@ mod resolve;
 mod resources;
 mod routes;
 mod transfer;
+mod warning;
 mod wire;
 mod writes;
 
@@ -175,6 +177,7 @@ async fn served(hall: &Hall, route: &'static Route, request: Request) -> Respons
     {
         response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
     }
+    warning::add(&hall, route, &head.uri, &mut response);
     response
 }
 

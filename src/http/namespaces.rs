@@ -41,19 +41,19 @@ struct NamespaceJson<'a> {
     recorded: bool,
     differs: Option<String>,
     /// What stopped it, until an operator advances the epoch.
-    breaker: Option<BreakerJson<'a>>,
+    breaker: Option<BreakerJson>,
 }
 
 #[derive(Serialize)]
-pub(super) struct BreakerJson<'a> {
+pub(super) struct BreakerJson {
     detector: &'static str,
     at: Rfc3339,
-    found: &'a str,
+    found: String,
 }
 
-impl<'a> BreakerJson<'a> {
-    pub(super) fn of(breaker: &'a Breaker) -> Self {
-        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: &breaker.found }
+impl BreakerJson {
+    pub(super) fn of(breaker: &Breaker) -> Self {
+        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: breaker.found.clone() }
     }
 }
 

@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, observe, operations, resolve,
-    resources, transfer, writes,
+    Asked, acquire, advance, control, docs, epoch, fenced, health, leases, namespaces, observe, operations,
+    resolve, resources, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 
@@ -206,6 +206,11 @@ const ROUTES: &[Route] = &[
         path: "/v1/namespaces/{namespace}",
         patterns: &["/v1/namespaces/{namespace}", "/v1/namespaces/"],
         calls: &[read("GET", &[], |asked| Box::pin(namespaces::show(asked)))],
+    },
+    Route {
+        path: "/v1/namespaces/{namespace}/epoch",
+        patterns: &["/v1/namespaces/{namespace}/epoch"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(epoch::advance(asked, body)))],
     },
     Route {
         path: "/v1/status",

@@ -17,6 +17,7 @@ use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError};
+use super::stopped::Stopped as StoppedHere;
 use super::watch::Watch;
 use super::{Setting, Unserved};
 
@@ -39,11 +40,17 @@ pub(super) struct Driver<E> {
     engine: E,
     setting: Arc<Setting>,
     watch: Arc<Watch>,
+    stopped: Arc<StoppedHere>,
 }
 
 impl<E: Engine> Driver<E> {
-    pub(super) const fn new(engine: E, setting: Arc<Setting>, watch: Arc<Watch>) -> Self {
-        Self { engine, setting, watch }
+    pub(super) const fn new(
+        engine: E,
+        setting: Arc<Setting>,
+        watch: Arc<Watch>,
+        stopped: Arc<StoppedHere>,
+    ) -> Self {
+        Self { engine, setting, watch, stopped }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -200,6 +207,7 @@ impl<E: Engine> Driver<E> {
         match ended {
             CommitOutcome::Committed => {
                 self.watch.committed(&changes);
+                self.stopped.committed(&changes);
                 Ok(answers)
             }
             CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),

@@ -18,6 +18,7 @@ pub mod read;
 mod rows;
 pub mod sqlite;
 mod steps;
+mod stopped;
 pub mod sweep;
 mod time;
 pub mod waiting;
@@ -44,6 +45,7 @@ use crate::protocol::{Command, Context, Outcome};
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+use stopped::Stopped;
 use watch::Watch;
 
 pub use steps::MigrationState;
@@ -112,6 +114,7 @@ pub struct Ledger {
     reads: Arc<Semaphore>,
     setting: Arc<Setting>,
     watch: Arc<Watch>,
+    stopped: Arc<Stopped>,
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
     /// Ends the task that looks at watched resources with the last clone.
@@ -133,9 +136,11 @@ impl Ledger {
         let mut committers = JoinSet::new();
         let mut queues = Vec::with_capacity(engines.len());
         let watch = Arc::new(Watch::default());
+        let stopped = Arc::new(Stopped::default());
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-            let committer = Driver::new(engine, setting.clone(), watch.clone()).run(receiver);
+            let committer =
+                Driver::new(engine, setting.clone(), watch.clone(), stopped.clone()).run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -150,9 +155,18 @@ impl Ledger {
         let attempts = Arc::new(Semaphore::new(limits::WAITING_ATTEMPTS));
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
+        tokio::spawn(stopped.clone().look(Arc::downgrade(&reader)));
         let looking = Arc::new(ended.drop_guard());
-        let ledger =
-            Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking: looking };
+        let ledger = Self {
+            queues: queues.into(),
+            reader,
+            reads,
+            setting,
+            watch,
+            stopped,
+            attempts,
+            _looking: looking,
+        };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

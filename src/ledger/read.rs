@@ -5,10 +5,12 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
@@ -158,6 +160,9 @@ pub trait Reader: Send + Sync + 'static {
 
     /// The namespaces that were ever used, in order.
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>>;
+
+    /// Which namespaces are stopped, and whether all of them are.
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>>;
 
     /// How an acknowledged write is kept, by the settings in force now; for people.
     fn durability(&self) -> Reading<'_, String>;

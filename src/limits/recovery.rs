@@ -1,5 +1,7 @@
 //! Bounds of epochs, the breaker and what leads out of it.
 
+use std::time::Duration;
+
 /// Undecided operations that are brought for an act on a whole namespace: enough to see which they are.
 pub const OPEN_OPERATIONS_SHOWN: u32 = 20;
 
@@ -19,3 +21,7 @@ pub const RECOVER_AT_ONCE: usize = 16;
 
 /// Files that are kept aside under the name of one second: a script that restores again and again is stopped here.
 pub const RESTORES_OF_ONE_SECOND: u32 = 100;
+
+/// How long until it is looked again whether another gateway has stopped a namespace: for what people are told, which no
+/// decision rests on.
+pub const STOPPED_PAUSE: Duration = Duration::from_secs(1);

@@ -344,9 +344,10 @@ impl Outcome {
     /// The outcome as the caller hears it, and the proof that came with it.
     #[must_use]
     pub fn apart(self) -> (Self, Option<(Namespace, String)>) {
-        match self {
-            Self::Ahead(ahead) => (ahead.outcome, Some((ahead.namespace, ahead.found))),
-            outcome => (outcome, None),
+        if let Self::Ahead(ahead) = self {
+            (ahead.outcome, Some((ahead.namespace, ahead.found)))
+        } else {
+            (self, None)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The sentences: what is wrong in this case, and what the caller is to do next.
 
 use crate::domain::breaker::Breaker;
-use crate::domain::counter::{Counter, Sequence};
+use crate::domain::counter::{Counter, Incarnation, Sequence};
 use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::Definition;
@@ -38,10 +38,7 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::AlreadyResolved { .. }
         | Refusal::NotUncertain
         | Refusal::NoSuchOperation => of_upstreams(refusal, &resource, operation),
-        Refusal::IncarnationGone { current } => format!(
-            "another incarnation was named and {current} is current: what you are working on was deleted and created \
-             anew, or is not there yet; read the resource"
-        ),
+        Refusal::IncarnationGone { current } => gone(*current),
         Refusal::Deleted { revoked_through } => deleted(&resource, *revoked_through),
         Refusal::Cancelled => format!("work on {resource} was cancelled; stop"),
         Refusal::SealMissing => {
@@ -246,6 +243,13 @@ fn behind(issued: Position) -> String {
     format!(
         "the seal is right and the highest position that the database remembers having issued is {issued}: it has gone \
          back in time; retry later, and have an operator look at it"
+    )
+}
+
+fn gone(current: Incarnation) -> String {
+    format!(
+        "another incarnation was named and {current} is current: what you are working on was deleted and created anew, or is \
+         not there yet; read the resource"
     )
 }
 

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::future::ready;
 use std::sync::Arc;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::{AcquisitionHash, LeaseState};
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
@@ -206,6 +208,17 @@ impl Reader for MemoryReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         at_once(Ok(self.shared.world().rows.namespaces().cloned().collect()))
+    }
+
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        let world = self.shared.world();
+        let everywhere =
+            world.rows.everywhere().breaker.iter().map(|breaker| (Subject::Everywhere, breaker.clone()));
+        let named = world
+            .rows
+            .namespaces()
+            .filter_map(|row| Some((Subject::Namespace(row.namespace.clone()), row.breaker.clone()?)));
+        at_once(Ok(everywhere.chain(named).collect()))
     }
 
     fn durability(&self) -> Reading<'_, String> {

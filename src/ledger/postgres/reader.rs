@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sqlx::postgres::PgRow;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
@@ -31,6 +33,7 @@ mod leases;
 mod listing;
 mod operations;
 mod pool;
+mod stopped;
 
 /// Reads through connections of its own.
 pub struct PostgresReader {
@@ -237,6 +240,10 @@ impl Reader for PostgresReader {
         Box::pin(self.read(|live| Box::pin(namespaces(live))))
     }
 
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        Box::pin(self.read(|live| Box::pin(stopped::stopped(live))))
+    }
+
     fn durability(&self) -> Reading<'_, String> {
         Box::pin(self.read(|live| Box::pin(durability::durability(&mut live.connection))))
     }
@@ -269,7 +276,13 @@ use clock;
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
-    let further =
-        [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
+    let further = [
+        intents::texts(),
+        leases::texts(),
+        operations::texts(),
+        listing::texts().to_vec(),
+        stopped::texts().to_vec(),
+    ]
+    .concat();
     texts.into_iter().chain(further).collect()
 }

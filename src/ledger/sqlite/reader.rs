@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
@@ -33,6 +35,7 @@ mod intents;
 mod leases;
 mod listing;
 mod operations;
+mod stopped;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
@@ -193,6 +196,10 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        self.ask(stopped::stopped)
+    }
+
     fn durability(&self) -> Reading<'_, String> {
         let durability = self.durability.clone();
         Box::pin(std::future::ready(Ok(durability)))
@@ -258,5 +265,5 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
-    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts()].concat()
+    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts(), stopped::texts()].concat()
 }

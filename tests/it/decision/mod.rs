@@ -6,6 +6,7 @@ mod control;
 mod control_keys;
 mod delays;
 mod epoch;
+mod exhausted;
 mod fingerprint;
 mod forward;
 mod invariants;

@@ -17,7 +17,7 @@ use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
 use super::rows::{in_doubt, recorded_differently, troubled};
-use super::{upstreams, writing};
+use super::{epochs, upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
 pub(super) type Seen = BTreeSet<(String, String, String, u16)>;
@@ -71,6 +71,7 @@ fn calls() -> Vec<Ask> {
         ask("GET", "/readyz"),
         ask("GET", "/openapi.yaml"),
         ask("GET", "/docs/errors/deleted"),
+        epochs::begun("pages", "one"),
     ]
 }
 
@@ -152,6 +153,7 @@ async fn commits_fail(seen: &mut Seen) {
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
         write("PATCH", "store-pages/a", &stored.token, "one").body("x"),
+        epochs::begun("pages", "one"),
     ];
     for ask in asks {
         house.clock.advance(1);
@@ -259,7 +261,6 @@ async fn absences(seen: &mut Seen) {
         advance("jobs/a", "01"),
         advance("bound/a", &bound.token),
         advance("pages/busy", &super::rows::sealed("pages/busy", 4)),
-        advance("pages/busy", &super::rows::sealed("pages/busy", 9)),
         post("/v1/advance/jobs/a", json!({"reason": "r"})),
         post("/v1/advance/jobs/a", json!({"fencing_token": "1"})),
         resolve("a%20b", "pages/a", "applied"),
@@ -345,6 +346,7 @@ async fn every_described_refusal_is_seen_and_no_other() {
     writing::refused_before_a_store(&mut seen).await;
     upstreams::refused(&mut seen).await;
     ownership::refused(&mut seen).await;
+    epochs::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {
         for (code, status) in codes {

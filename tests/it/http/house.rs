@@ -43,6 +43,7 @@ pub(super) const LOCK_DELAY_MS: u64 = 5_000;
 /// A door with what a test turns.
 pub(super) struct House {
     pub(super) front: Front,
+    pub(super) ledger: Ledger,
     pub(super) clock: Arc<ManualClock>,
     pub(super) draining: CancellationToken,
     pub(super) script: Arc<Script>,
@@ -173,13 +174,13 @@ impl House {
         );
         let front = Front::new(Door {
             dispatch,
-            ledger,
+            ledger: ledger.clone(),
             clock: plan.clock.unwrap_or_else(|| clock.clone()),
             entropy: plan.entropy,
             draining: draining.clone(),
             started_at: clock.wall(),
         });
-        Self { front, clock, draining, script, impatient }
+        Self { front, ledger, clock, draining, script, impatient }
     }
 
     /// Sends a request and holds the answer against the contract.

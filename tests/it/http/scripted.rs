@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fencegate::domain::breaker::Breaker;
 use fencegate::domain::counter::{Incarnation, LedgerSeq};
 use fencegate::domain::lease::AcquisitionHash;
 use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::resource::{Address, Bucket, ResourceName};
+use fencegate::domain::subject::Subject;
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::Payload;
 use fencegate::ledger::changeset::ChangeSet;
@@ -182,6 +184,10 @@ impl Reader for ScriptedReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         self.scripted(self.inner.namespaces())
+    }
+
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        self.scripted(self.inner.stopped())
     }
 
     fn durability(&self) -> Reading<'_, String> {

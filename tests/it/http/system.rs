@@ -182,12 +182,12 @@ async fn status_and_health_say_what_runs() {
     let verbose = house.get("/readyz?verbose=1").await.expect(200);
     let names: Vec<&str> =
         verbose["checks"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ledger", "reads", "definitions", "accepting"]);
+    assert_eq!(names, ["ledger", "reads", "definitions", "accepting", "breaker"]);
     house.script.reads_fail.store(true, std::sync::atomic::Ordering::SeqCst);
     let unready = house.get("/readyz?verbose").await.expect(503);
     let failing: Vec<bool> =
         unready["checks"].as_array().unwrap().iter().map(|one| one["ok"].as_bool().unwrap()).collect();
-    assert_eq!(failing, [true, false, false, true]);
+    assert_eq!(failing, [true, false, false, true, false]);
     assert_eq!(house.get("/livez").await.status, 200);
     house.script.reads_fail.store(false, std::sync::atomic::Ordering::SeqCst);
     house.draining.cancel();

@@ -16,6 +16,8 @@ pub(super) struct Bounds {
     pub(super) generations: u64,
     /// Epoch advances.
     pub(super) epochs: u64,
+    /// Whether the breaker may trip at any time.
+    pub(super) trips: bool,
     pub(super) templates: Vec<Template>,
     /// Pairs of templates that also come as one write.
     pub(super) batches: Vec<(usize, usize)>,
@@ -117,6 +119,7 @@ impl Bounds {
             pages,
             generations,
             epochs: 1,
+            trips: false,
             templates: Vec::new(),
             batches: Vec::new(),
             calls: false,

@@ -81,6 +81,8 @@ pub(super) struct Page {
 #[derive(Debug, Clone)]
 pub(super) struct History {
     pub(super) epoch: u64,
+    /// Whether the breaker has tripped, and no epoch was begun since.
+    pub(super) stopped: bool,
     pub(super) pages: Vec<Page>,
     pub(super) grants: Vec<Grant>,
 }
@@ -102,7 +104,7 @@ impl History {
             contents: [None; 3],
             applied: Vec::new(),
         };
-        Self { epoch: 0, pages: vec![page; pages], grants: Vec::new() }
+        Self { epoch: 0, stopped: false, pages: vec![page; pages], grants: Vec::new() }
     }
 
     /// What the owner of a grant must be told about it now.

@@ -17,6 +17,7 @@ use super::steps::plain;
 pub(super) fn key(snapshot: &Snapshot, history: &History, now: Timestamp) -> [u8; 16] {
     let mut bytes = Bytes(Vec::with_capacity(1_024));
     bytes.put(history.epoch);
+    bytes.put(u64::from(history.stopped));
     bytes.put(u64::from(snapshot.namespaces().next().is_some()));
     for page in &history.pages {
         for at in [page.acknowledged, page.registered] {

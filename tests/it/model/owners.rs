@@ -112,6 +112,7 @@ fn granted(
     answer: &Answer,
     now: Timestamp,
 ) {
+    assert!(!history.stopped, "a token was issued while the breaker was tripped");
     let at = plain_position(answer.view.lease.position);
     let last = history.pages[page].granted;
     assert!(at > last && at.1 == last.1 + 1 && at.0 == history.epoch, "I8: {at:?} after {last:?}");
@@ -205,6 +206,7 @@ pub(super) fn judge_advance(
         return;
     }
     let Outcome::Advanced(_) = outcome else { panic!("{outcome:?}") };
+    assert!(!history.stopped, "a floor was raised while the breaker was tripped");
     if bounds.world.definition().issuer == Issuer::Gateway {
         let Token::Grant(number) = token else { panic!("a position that was never issued moved the fence") };
         let live = history.is_live(&history.grants[number], now);

@@ -120,6 +120,7 @@ fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timest
     assert!(told.at > page.ended, "I16: at or below the position of the removal");
     assert!(told.at > page.revoked, "I10: {:?} after {:?} was revoked", told.at, page.revoked);
     assert!(!page.cancelled, "a cancelled job went on");
+    assert!(!history.stopped, "something was admitted while the breaker was tripped");
     let born = *page.births.last().unwrap();
     assert!(told.at >= born, "I16: older than this incarnation");
     assert!(template.incarnation == 0 || template.incarnation == page.incarnation() && !page.deleted, "I16");

@@ -1,18 +1,22 @@
 //! What can happen next, and the command that it is.
 
+use fencegate::domain::breaker::{Breaker, Detector};
 use fencegate::domain::counter::Sequence;
 use fencegate::domain::lease::{AcquisitionTag, Holder};
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::Position;
 use fencegate::domain::seal::SealVerdict;
+use fencegate::domain::subject::Subject;
+use fencegate::domain::time::Timestamp;
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Advance, Claim, Member, Transfer, Write};
 use fencegate::protocol::control::{Control, ControlVerb};
+use fencegate::protocol::whole::{Deed, WholeAct};
 use uuid::Uuid;
 
 use super::bounds::{Bounds, Template};
 use super::history::{At, History};
-use crate::support::world::{TTL_MS, acquire_by, at, name, release, renew};
+use crate::support::world::{NAMESPACE, TTL_MS, acquire_by, at, name, release, renew};
 
 /// A token as it stands on a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub(super) enum Step {
     Control(Call),
     /// Half a ttl passes.
     Tick,
+    /// The database is found to have gone back in time.
+    Trip,
     /// An operator advances the epoch.
     Epoch,
 }
@@ -134,6 +140,9 @@ impl History {
         let mut steps = vec![Step::Tick];
         if self.epoch < bounds.epochs {
             steps.push(Step::Epoch);
+        }
+        if bounds.trips && !self.stopped {
+            steps.push(Step::Trip);
         }
         for page in 0..bounds.pages.len() {
             if bounds.world.definition().issuer.is_external() {
@@ -222,6 +231,7 @@ impl History {
             | Step::Transfer(_)
             | Step::Control(_)
             | Step::Tick
+            | Step::Trip
             | Step::Epoch => Vec::new(),
         }
     }
@@ -242,7 +252,15 @@ impl History {
     /// The command of a step; none where no command is sent.
     pub(super) fn command(&self, bounds: &Bounds, step: Step) -> Option<Command> {
         Some(match step {
-            Step::Tick | Step::Epoch => return None,
+            Step::Tick => return None,
+            Step::Trip => {
+                let (detector, at) = (Detector::Witness, Timestamp::default());
+                whole(Deed::Trip(Breaker { detector, at, found: String::new() }))
+            }
+            Step::Epoch => {
+                let key = OperationId::parse(&(self.epoch + 1).to_string()).unwrap();
+                whole(Deed::AdvanceEpoch { key, reason: String::new(), leave_open: false })
+            }
             Step::Acquire { page, request } => {
                 acquire_by(bounds.pages[page], u128::from(request), "", Some(TTL_MS))
             }
@@ -271,6 +289,10 @@ impl History {
             }
         })
     }
+}
+
+fn whole(deed: Deed) -> Command {
+    Command::Whole(WholeAct { subject: Subject::parse(NAMESPACE).unwrap(), deed })
 }
 
 /// A sequence as a plain number; zero for none.

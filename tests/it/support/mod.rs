@@ -18,4 +18,5 @@ pub(crate) mod stores;
 pub(crate) mod upstream;
 pub(crate) mod wanted;
 pub(crate) mod wheels;
+pub(crate) mod whole;
 pub(crate) mod world;

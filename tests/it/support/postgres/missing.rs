@@ -170,6 +170,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "stories::paused_worker::postgres::alice_resumes_and_nobody_came_after_her",
     "stories::recovery::postgres::the_replacement_repeats_the_operation_and_no_second_commit_happens",
     "stories::restart::postgres::leases_tokens_floors_and_answers_survive",
+    "upstreams::ahead::a_store_that_is_ahead_of_the_record_stops_its_namespace",
     "upstreams::delayed::a_newer_write_passes_or_waits_and_the_older_one_never_lands_after_it",
     "upstreams::delayed::alices_delayed_write_never_overwrites_what_bob_published",
     "upstreams::deleted::a_worker_of_the_life_before_touches_nothing_of_the_one_after",
