@@ -9,6 +9,7 @@
 //! commit through because it cannot be written.
 
 mod file;
+mod judge;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -17,10 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
-use crate::domain::breaker::Detector;
 use crate::limits::{WITNESS_LEFT_PART, WITNESS_RETRY_PART};
 
 pub use file::{Record, WitnessError, WitnessFile};
+use judge::raised;
+pub(super) use judge::{Sighting, judge};
 
 /// A place in the history of a database. The order of the fields is the rule: an epoch that was advanced over everything is
 /// the operator's word that what follows counts, wherever it stands; and a timeline of PostgreSQL goes on from a place of
@@ -33,66 +35,6 @@ pub struct Point {
     pub timeline: u64,
     /// Commits of an embedded database; bytes of PostgreSQL's log.
     pub at: u64,
-}
-
-/// A database as it was found.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sighting {
-    pub(super) database: Uuid,
-    pub(super) system: u64,
-    pub(super) point: Point,
-    /// Where its timeline left that of the witness, where that is known.
-    pub(super) began: Option<u64>,
-}
-
-/// Holds a database against what its witness says.
-///
-/// Another database is refused and not stopped: the breaker would be tripped in a database that may be somebody else's and
-/// in order, and the witness of the one that is missing must stay as it is.
-pub(super) fn judge(
-    file: &WitnessFile,
-    found: &Sighting,
-) -> Result<Option<(Detector, String)>, WitnessError> {
-    let Some(record) = file.found() else { return Ok(None) };
-    if record.database != found.database {
-        let (path, witnessed, found) = (file.path().to_owned(), record.database, found.database);
-        return Err(WitnessError::Foreign { path, witnessed, found });
-    }
-    Ok(record.stands_against(found))
-}
-
-impl Record {
-    fn stands_against(&self, found: &Sighting) -> Option<(Detector, String)> {
-        let (reached, point) = (self.reached, found.point);
-        if point.epoch > reached.epoch {
-            return None;
-        }
-        if point.epoch < reached.epoch {
-            let told = format!(
-                "the witness knows epoch {}, and the database stands in {}",
-                reached.epoch, point.epoch
-            );
-            return Some((Detector::Witness, told));
-        }
-        if self.system != found.system {
-            let told = format!(
-                "the witness knows server {}, and the database lies on {}",
-                self.system, found.system
-            );
-            return Some((Detector::Identity, told));
-        }
-        let place =
-            if point.timeline > reached.timeline { found.began.unwrap_or(point.at) } else { point.at };
-        if point.timeline < reached.timeline || place < reached.at {
-            let told = format!(
-                "the witness knows that place {} of timeline {} was reached, and the database stands at {} of {}, which it \
-                 began at {}",
-                reached.at, reached.timeline, point.at, point.timeline, place
-            );
-            return Some((Detector::Witness, told));
-        }
-        None
-    }
 }
 
 /// How far the database has come.
@@ -204,6 +146,19 @@ impl Course {
     /// What was surely reached.
     pub(super) fn reached(&self) -> Point {
         self.state().point
+    }
+
+    /// What the witness says now, whoever wrote it; none while the database is known to be behind it.
+    pub(super) fn record(&self) -> Option<Record> {
+        let keeper = self.keeper.as_ref().filter(|_| !self.is_suspected())?;
+        match WitnessFile::open(keeper.file.path()) {
+            Ok(file) => file.found().copied(),
+            Err(error) => {
+                // What it cannot tell now is no alarm; it has to be written before its block is used up.
+                error!(%error, "the witness cannot be read");
+                None
+            }
+        }
     }
 
     /// How often the witness was written.
@@ -349,33 +304,6 @@ impl Keeper {
         self.written.fetch_add(1, Ordering::Relaxed);
         Ok(written)
     }
-}
-
-/// What a witness says after it was asked to know this too. Replicas share one; none of them lowers what another one wrote.
-fn raised(path: &std::path::Path, before: Option<&Record>, asked: Record) -> Result<Record, WitnessError> {
-    let Some(before) = before else { return Ok(asked) };
-    if before.database != asked.database {
-        let (witnessed, found) = (before.database, asked.database);
-        return Err(WitnessError::Foreign { path: path.to_owned(), witnessed, found });
-    }
-    let (old, new) = (before.reached, asked.reached);
-    if new.epoch > old.epoch {
-        return Ok(asked);
-    }
-    if new.timeline < old.timeline || before.system != asked.system {
-        let reason = format!(
-            "it knows timeline {}, and this replica writes on {}, which was replaced",
-            old.timeline, new.timeline
-        );
-        return Err(WitnessError::File { path: path.to_owned(), reason });
-    }
-    // A replica that has not heard yet of the last epoch knows places of the same database.
-    let epoch = old.epoch;
-    if new.timeline > old.timeline {
-        return Ok(Record { reached: Point { epoch, ..new }, ..asked });
-    }
-    let at = old.at.max(new.at);
-    Ok(Record { reached: Point { epoch, at, ..new }, reserved: before.reserved.max(asked.reserved), ..asked })
 }
 
 /// The thread that reserves the next block before the last one is used up. It ends with the course.

@@ -164,7 +164,8 @@ impl Shared {
         }
         // Looked at before the server is asked: another connection may see it further on meanwhile.
         let course = &self.guard.course;
-        let before = Before { seen: *self.seen(), era: course.era(), reached: course.reached().at };
+        let record = self.witnessed().await;
+        let before = Before { seen: *self.seen(), era: course.era(), reached: course.reached().at, record };
         let (mut connection, server, _) = primary(&self.address, &self.first).await?;
         match self.recognise(&mut connection, &server, &before).await {
             Ok((shapes, era)) => {
@@ -193,6 +194,9 @@ impl Shared {
         }
         if let Some(told) = history::missing(connection, &self.guard, &self.time).await? {
             return Err(self.fall_back(&mut self.seen(), server.seen, Detector::Acks, told));
+        }
+        if let Some((detector, told)) = self.behind_the_witness(connection, server, before).await? {
+            return Err(self.fall_back(&mut self.seen(), server.seen, detector, told));
         }
         let mut began = None;
         if server.seen.timeline > before.seen.timeline {

@@ -1,11 +1,13 @@
 //! Whether a server holds the history that was acknowledged: the same server, as far as it was, or on a timeline that began
 //! behind all of that.
 
+use sqlx::PgConnection;
 use tracing::info;
 
 use crate::domain::breaker::Detector;
 
-use super::connect::Shared;
+use super::super::witness::{Point, Record, Sighting};
+use super::connect::{Server, Shared};
 use super::fault::Fault;
 use super::history;
 
@@ -38,9 +40,45 @@ pub(super) struct Before {
     pub(super) seen: Seen,
     pub(super) era: u64,
     pub(super) reached: u64,
+    /// What the witness said, which other replicas may have written.
+    pub(super) record: Option<Record>,
 }
 
 impl Shared {
+    /// What the witness says, read before a server is asked where it stands.
+    pub(super) async fn witnessed(&self) -> Option<Record> {
+        let course = self.guard.course.clone();
+        if !course.is_watched() {
+            return None;
+        }
+        tokio::task::spawn_blocking(move || course.record()).await.ok().flatten()
+    }
+
+    /// A replica that acknowledged more than this one may have gone down with the server: its blocks are in the witness that
+    /// they share, and must be held against a new timeline before this one's take their place there. A transaction is open.
+    pub(super) async fn behind_the_witness(
+        &self,
+        connection: &mut PgConnection,
+        server: &Server,
+        before: &Before,
+    ) -> Result<Option<(Detector, String)>, Fault> {
+        let Some(record) = &before.record else { return Ok(None) };
+        let (timeline, at) = server.seen().place()?;
+        if timeline < record.reached.timeline {
+            // A primary that was left behind is refused below.
+            return Ok(None);
+        }
+        let epoch = history::epoch(connection).await?;
+        let mut began = None;
+        if timeline > record.reached.timeline {
+            let from = i64::try_from(record.reached.timeline).unwrap_or(i64::MAX);
+            began = history::began(connection, from, server.seen().timeline, server.replayed).await?;
+        }
+        let (database, system) = (self.id, server.seen().system());
+        let point = Point { epoch, timeline, at };
+        Ok(record.stands_against(&Sighting { database, system, point, began }))
+    }
+
     /// A server must be as far as it was acknowledged to be, or further; what its places belong to then.
     pub(super) fn go_on(&self, before: &Before, now: Seen, began: Option<u64>) -> Result<u64, Fault> {
         let course = &self.guard.course;

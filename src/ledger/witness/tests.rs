@@ -1,5 +1,7 @@
 //! What a witness says of a database, case by case; and what becomes of it when several write it.
 
+use crate::domain::breaker::Detector;
+
 use super::*;
 
 const DATABASE: Uuid = Uuid::from_u128(7);

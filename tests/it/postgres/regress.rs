@@ -176,6 +176,32 @@ async fn a_lagging_standby_that_is_promoted_while_no_gateway_runs_is_found_out_b
     assert_eq!(gateway.terminate(), Some(0));
 }
 
+/// Broken: the one replica that acknowledged the lost writes went down with the primary; another one, which acknowledged
+/// nothing, lives on. Must hold: they share a witness, and it is held against the new timeline before the survivor's own
+/// blocks take its place there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_survivor_holds_the_shared_witness_against_the_new_primary() {
+    let name = "postgres::regress::a_survivor_holds_the_shared_witness_against_the_new_primary";
+    let Some(binaries) = needed_binaries(name) else { return };
+    let primary = Cluster::start(binaries, &[]);
+    let database = fresh(&primary).await.name;
+    let standby = primary.standby("second", &[]);
+    let site = Site::new(&hosts(&[&primary, &standby], &database), RULES);
+    let (gateway, survivor) = (site.start(), site.start());
+    let lease = gateway.client().acquire("ledger/a", "alice").await;
+    promoted_with_lag(&primary, &standby, &gateway.client(), &lease).await;
+    assert_eq!(gateway.terminate(), Some(0));
+    primary.kill();
+    standby.begin();
+    standby
+        .tell(&["SELECT pg_promote()", "CREATE TABLE bulk AS SELECT generate_series(1, 200000) AS number"])
+        .await;
+    let (detector, found) = tripped(&survivor.client()).await;
+    assert_eq!(detector, "witness", "{found}");
+    assert!(found.contains("timeline 1 was reached"), "{found}");
+    assert_eq!(survivor.terminate(), Some(0));
+}
+
 /// Broken: the primary is lost, and its synchronous standby takes over. Must hold: what nobody was promised may be missing
 /// there, and that is no alarm, neither for those who live on nor for those who start later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,6 +134,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "postgres::regress::a_lagging_standby_that_is_promoted_is_found_out_by_what_was_acknowledged",
     "postgres::regress::a_lagging_standby_that_is_promoted_while_no_gateway_runs_is_found_out_by_the_witness",
     "postgres::regress::a_promotion_that_loses_nothing_trips_nothing",
+    "postgres::regress::a_survivor_holds_the_shared_witness_against_the_new_primary",
     "postgres::regress::crashes_of_gateways_and_servers_trip_nothing",
     "postgres::regress::files_that_are_put_back_under_a_running_gateway_are_found_out",
     "postgres::regress::files_that_are_put_back_while_no_gateway_runs_are_found_out_by_the_witness",
