@@ -32,7 +32,7 @@ use crate::http::{self, Door, Front};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
-use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
+use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
 use desks::Desks;
@@ -208,6 +208,7 @@ async fn open_sqlite(
     config: &Config,
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, Committers)> {
+    let witness = witness(config).await?;
     let mut database =
         sqlite::Database::open(path, OpenMode::Create, fresh, surroundings.clock.clone()).await?;
     let recorded = database.recorded_keys().await?;
@@ -216,8 +217,24 @@ async fn open_sqlite(
         database.record_key(key).await?;
         info!(key = %key.id, "a seal key is in use with this database for the first time");
     }
+    if let Some(witness) = witness {
+        database = database.watched_by(witness).await?;
+    }
     let (engine, reader, identity) = database.start().await?;
     Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
+}
+
+/// Reads the witness, before the database is asked how far it has come.
+async fn witness(config: &Config) -> anyhow::Result<Option<WitnessFile>> {
+    let Some(path) = config.witness.clone() else {
+        warn!(
+            "witness = \"\": an older database that is put in the place of this one while no gateway runs is noticed only by \
+             the tokens that clients still hold; do not go without a witness in production"
+        );
+        return Ok(None);
+    };
+    let opened = tokio::task::spawn_blocking(move || WitnessFile::open(&path)).await;
+    Ok(Some(opened.context("the witness cannot be read")??))
 }
 
 /// Several gateways may use one database: what each of them records is what all of them need.
@@ -228,6 +245,7 @@ async fn open_postgres(
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, Committers)> {
     let address = postgres::Address::of(address.urls())?;
+    let witness = witness(config).await?;
     let mode = postgres::OpenMode::Create;
     let time = postgres::TimeSource::Database;
     let mut database = postgres::Database::open(&address, mode, fresh, time, config.max_connections).await?;
@@ -236,6 +254,9 @@ async fn open_postgres(
     if let Some(key) = keys::check(&recorded, &keyring)? {
         database.record_key(key).await?;
         info!(key = %key.id, "a seal key is in use with this database for the first time");
+    }
+    if let Some(witness) = witness {
+        database = database.watched_by(witness).await?;
     }
     let (engines, reader, identity) = database.start().await?;
     Ok(start(engines, Arc::new(reader), config, keyring, identity))

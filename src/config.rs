@@ -55,6 +55,8 @@ pub struct Config {
     pub max_connections: u32,
     /// Where its seal keys are.
     pub seal_key: KeySource,
+    /// The file that knows how far the database had come; none where it is switched off, and for one that is forgotten.
+    pub witness: Option<PathBuf>,
     /// Largest body in bytes, where a namespace says nothing else.
     pub max_body_bytes: u64,
     /// The namespaces and their rules.

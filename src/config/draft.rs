@@ -24,6 +24,8 @@ pub(super) struct Draft {
     pub(super) database: Slot<Database>,
     pub(super) seal_key_file: Slot<PathBuf>,
     pub(super) seal_key: Slot<Zeroizing<String>>,
+    /// None: it is switched off.
+    pub(super) witness: Slot<Option<PathBuf>>,
     pub(super) max_connections: Slot<u32>,
     pub(super) max_body_bytes: Slot<u64>,
     /// By name; `None` is `"*"`.
@@ -75,6 +77,12 @@ impl Draft {
             "seal_key_file" => {
                 let path = given.text(mistakes).map(|text| given.origin.base().join(text));
                 self.seal_key_file = Slot::of(given, path);
+            }
+            // Empty is a value here: it goes without one.
+            "witness" if given.item.as_str() == Some("") => self.witness = Slot::of(given, Some(None)),
+            "witness" => {
+                let path = given.text(mistakes).map(|text| Some(given.origin.base().join(text)));
+                self.witness = Slot::of(given, path);
             }
             "max_connections" => {
                 let range = u64::from(limits::POSTGRES_CONNECTIONS_LEAST)

@@ -43,6 +43,7 @@ fn no_file_at_all_is_a_working_gateway() {
             database: Database::Sqlite("fencegate.db".into()),
             max_connections: 8,
             seal_key: KeySource::File("fencegate.key".into()),
+            witness: Some("fencegate.witness".into()),
             max_body_bytes: 1_048_576,
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
@@ -58,6 +59,20 @@ fn relative_paths_of_a_file_and_its_defaults_are_relative_to_the_file() {
     let config = parse("").unwrap();
     assert_eq!(config.database, Database::Sqlite("etc/fencegate.db".into()));
     assert_eq!(config.seal_key, KeySource::File("etc/fencegate.key".into()));
+}
+
+#[test]
+fn the_witness_stands_beside_the_database_or_where_it_is_told_to() {
+    let witness = |text: &str| parse(text).unwrap().witness;
+    assert_eq!(witness(""), Some("etc/fencegate.witness".into()));
+    assert_eq!(witness("database = \"sqlite://data/x.db\""), Some("etc/data/x.witness".into()));
+    assert_eq!(witness("database = \"sqlite://x.witness\""), Some("etc/x.witness.witness".into()));
+    assert_eq!(witness("database = \"postgres://u@h/d\""), Some("etc/fencegate.witness".into()));
+    assert_eq!(witness("witness = \"/mnt/other/w\""), Some("/mnt/other/w".into()));
+    assert_eq!(witness("witness = \"\""), None);
+    assert_eq!(witness("database = \"memory\""), None);
+    assert!(parse("database = \"memory\"\nwitness = \"w\"").is_err());
+    assert_eq!(parse("database = \"memory\"\nwitness = \"\"").unwrap().witness, None);
 }
 
 #[test]

@@ -16,7 +16,8 @@ use crate::protocol::outcome::Verdict;
 use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
 
 use super::changeset::ChangeSet;
-use super::engine::{CommitOutcome, Engine, EngineError};
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use super::guard::Guard;
 use super::stopped::Stopped as StoppedHere;
 use super::watch::Watch;
 use super::{Setting, Unserved};
@@ -41,6 +42,7 @@ pub(super) struct Driver<E> {
     setting: Arc<Setting>,
     watch: Arc<Watch>,
     stopped: Arc<StoppedHere>,
+    guard: Arc<Guard>,
 }
 
 impl<E: Engine> Driver<E> {
@@ -49,8 +51,9 @@ impl<E: Engine> Driver<E> {
         setting: Arc<Setting>,
         watch: Arc<Watch>,
         stopped: Arc<StoppedHere>,
+        guard: Arc<Guard>,
     ) -> Self {
-        Self { engine, setting, watch, stopped }
+        Self { engine, setting, watch, stopped, guard }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -85,6 +88,9 @@ impl<E: Engine> Driver<E> {
     /// others.
     async fn serve(&mut self, mut batch: Vec<Job>) {
         batch.retain(|job| !job.is_abandoned());
+        if self.guard.is_raised() {
+            batch = turn_away(batch);
+        }
         if batch.is_empty() {
             return;
         }
@@ -147,7 +153,7 @@ impl<E: Engine> Driver<E> {
     /// Looks up what became of a batch whose last commit was in doubt, without writing anything: what is found is
     /// answered, and what is absent had no effect. None when the database cannot be asked.
     async fn look_up(&mut self, batch: &[Job]) -> Option<Vec<Answer>> {
-        let loaded = self.engine.load(&wanted_by(batch)).await.ok()?;
+        let loaded = self.load(batch).await.ok()?;
         let answer = |job: &Job| {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
@@ -172,12 +178,23 @@ impl<E: Engine> Driver<E> {
         CommitOutcome::Committed
     }
 
+    /// Holds and loads the rows of a batch. The alarm is looked at behind that: whichever connection noticed that the
+    /// database has gone back, no other one decides anything on it before the breaker has tripped.
+    async fn load(&mut self, batch: &[Job]) -> Result<Loaded, EngineError> {
+        let loaded = self.engine.load(&wanted_by(batch)).await?;
+        if self.guard.is_raised() && !batch.iter().all(Job::is_trip) {
+            self.engine.rollback().await;
+            return Err(EngineError::Unavailable(SUSPECTED.to_owned()));
+        }
+        Ok(loaded)
+    }
+
     async fn attempt(
         &mut self,
         batch: &[Job],
         doubt: &mut Option<Vec<Answer>>,
     ) -> Result<Vec<Answer>, Stopped> {
-        let loaded = match self.engine.load(&wanted_by(batch)).await {
+        let loaded = match self.load(batch).await {
             Ok(loaded) => loaded,
             Err(error) => return Err(self.back_out(error).await),
         };
@@ -206,6 +223,7 @@ impl<E: Engine> Driver<E> {
         };
         match ended {
             CommitOutcome::Committed => {
+                self.guard.acks.remember(&changes.operations, loaded.now);
                 self.watch.committed(&changes);
                 self.stopped.committed(&changes);
                 Ok(answers)
@@ -226,6 +244,19 @@ impl<E: Engine> Driver<E> {
             EngineError::Inconsistent(reason) => Stopped::Inconsistent(reason),
         }
     }
+}
+
+/// Said between the alarm and the breaker.
+const SUSPECTED: &str = "the database may have gone back in time; the breaker is being tripped";
+
+/// While the alarm is up only the breaker is decided.
+fn turn_away(batch: Vec<Job>) -> Vec<Job> {
+    let (trips, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(Job::is_trip);
+    for job in others {
+        let unserved = job.unserved(SUSPECTED);
+        drop(job.reply.send(Err(unserved)));
+    }
+    trips
 }
 
 /// Decides one job and makes its changes visible to the jobs after it. A decision that the invariants reject changes

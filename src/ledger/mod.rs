@@ -3,11 +3,13 @@
 //! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
 //! So a client that hangs up cancels nothing, and group commit falls out of the shape.
 
+mod acks;
 mod breaker;
 mod cells;
 pub mod changeset;
 mod driver;
 pub mod engine;
+mod guard;
 pub mod keys;
 pub mod memory;
 mod packed;
@@ -24,6 +26,7 @@ mod time;
 pub mod waiting;
 pub mod wakeup;
 mod watch;
+mod witness;
 
 use std::sync::Arc;
 
@@ -42,13 +45,16 @@ use crate::protocol::command::Claim;
 use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
 
+use breaker::Vigil;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
 use stopped::Stopped;
 use watch::Watch;
 
+pub use guard::Guard;
 pub use steps::MigrationState;
+pub use witness::{Point, Record, WitnessError, WitnessFile};
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -137,10 +143,12 @@ impl Ledger {
         let mut queues = Vec::with_capacity(engines.len());
         let watch = Arc::new(Watch::default());
         let stopped = Arc::new(Stopped::default());
+        let guard = engines.first().map(Engine::guard).unwrap_or_default();
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
             let committer =
-                Driver::new(engine, setting.clone(), watch.clone(), stopped.clone()).run(receiver);
+                Driver::new(engine, setting.clone(), watch.clone(), stopped.clone(), guard.clone())
+                    .run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -156,17 +164,10 @@ impl Ledger {
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
         tokio::spawn(stopped.clone().look(Arc::downgrade(&reader)));
+        let queues: Arc<[_]> = queues.into();
+        tokio::spawn(Vigil::over(guard, &queues, &reader).keep(ended.clone()));
         let looking = Arc::new(ended.drop_guard());
-        let ledger = Self {
-            queues: queues.into(),
-            reader,
-            reads,
-            setting,
-            watch,
-            stopped,
-            attempts,
-            _looking: looking,
-        };
+        let ledger = Self { queues, reader, reads, setting, watch, stopped, attempts, _looking: looking };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

@@ -7,4 +7,6 @@ mod keeping;
 mod opening;
 mod place;
 mod reading;
+mod restored;
 mod twins;
+mod witness;

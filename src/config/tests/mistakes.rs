@@ -24,7 +24,7 @@ fn all_mistakes_of_a_file_are_told_at_once_by_line() {
     let text = "\
 listen = \"0.0.0.0:8080\"
 databse = \"memory\"
-witness = \"w\"
+operation_retention = \"30d\"
 max_body_bytes = 0
 
 [namespaces.statements]
@@ -81,9 +81,7 @@ fn an_unknown_word_names_the_nearest_and_all_others() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    for key in ["witness = \"\"", "operation_retention = \"30d\""] {
-        assert!(only(key).ends_with("comes in a later version"), "{key}");
-    }
+    assert!(only("operation_retention = \"30d\"").ends_with("comes in a later version"));
     for store in ["\"sql\"", "\"object\"", "{ http = \"https://x/\", class = \"serial\", sql = \"\" }"] {
         assert!(only_in(&format!("store = {store}")).contains("comes in a later version"), "{store}");
     }

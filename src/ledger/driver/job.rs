@@ -6,6 +6,7 @@ use super::super::Unserved;
 use crate::domain::operation::Effect;
 use crate::domain::resource::{Bucket, ResourceName};
 use crate::limits::BATCH_BODY_BYTES;
+use crate::protocol::whole::{Deed, WholeAct};
 use crate::protocol::{Command, Outcome, Wanted};
 
 /// A command with the place where its answer goes.
@@ -60,6 +61,16 @@ impl Job {
                 Command::Barrier(barrier) => barrier.resource.bucket(),
             },
             Task::Probe => Bucket(0),
+        }
+    }
+
+    /// Whether it trips the breaker.
+    pub(super) fn is_trip(&self) -> bool {
+        match &self.task {
+            Task::Command(command) => {
+                matches!(command.as_ref(), Command::Whole(WholeAct { deed: Deed::Trip(_), .. }))
+            }
+            Task::Wait(_) | Task::Probe => false,
         }
     }
 

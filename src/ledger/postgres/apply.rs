@@ -16,8 +16,9 @@ use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::rows;
 use super::cells;
 use super::connect::Live;
-use super::fate::TransactionId;
+use super::fate::{TransactionId, Written};
 use super::fault::{self, Fault};
+use super::history;
 use super::load::Places;
 #[cfg(test)]
 use super::tuples::Shape;
@@ -150,7 +151,8 @@ impl Work {
         })
     }
 
-    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id.
+    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id and
+    /// where the log stands.
     fn text(parts: impl Iterator<Item = &'static Part>) -> String {
         let (mut text, mut counts) = (String::from("WITH "), String::from(" SELECT "));
         for (index, part) in parts.enumerate() {
@@ -168,11 +170,11 @@ impl Work {
             }
         }
         text.push_str(&counts);
-        text.push_str(", pg_current_xact_id()::text::bigint");
+        text.push_str(", pg_current_xact_id()::text::bigint, (pg_current_wal_insert_lsn() - '0/0')::bigint");
         text
     }
 
-    async fn run(&self, live: &mut Live) -> Result<TransactionId, Fault> {
+    async fn run(&self, live: &mut Live) -> Result<Written, Fault> {
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
             let added = arguments.add(live.shapes.argument(tuples)?);
@@ -193,20 +195,22 @@ impl Work {
             let found: i64 = row.try_get(index)?;
             part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
         }
-        Ok(TransactionId(row.try_get(self.parts.len())?))
+        let id = TransactionId(row.try_get(self.parts.len())?);
+        let behind = history::place(row.try_get(self.parts.len().saturating_add(1))?)?;
+        Ok(Written { id, behind, era: live.era })
     }
 }
 
 /// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
-pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<TransactionId>, Fault> {
-    let mut id = None;
+pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<Written>, Fault> {
+    let mut written = None;
     for one in &prepared.statements {
-        id = Some(one.run(live).await?);
+        written = Some(one.run(live).await?);
     }
     for rest in &prepared.rests {
         rest.write(live).await?;
     }
-    Ok(id)
+    Ok(written)
 }
 
 #[cfg(test)]

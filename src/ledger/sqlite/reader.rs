@@ -206,6 +206,8 @@ impl Reader for SqliteReader {
     }
 }
 
+pub(super) use operations::one as operation;
+
 fn document(connection: &Connection, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
     let Address { resource, target } = address;
     let namespace = resource.namespace();

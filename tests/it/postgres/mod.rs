@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod locks;
 mod opening;
+mod regress;
 
 use std::process::Command;
 

@@ -86,6 +86,7 @@ impl Gateway {
             },
             max_connections: 8,
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
+            witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             namespaces: namespaces.clone(),
             stores: stores.clone(),

@@ -85,6 +85,23 @@ impl Cluster {
         folder
     }
 
+    /// Keeps a copy of its files as they are; it must be stopped.
+    pub(crate) fn keep_files(&self) {
+        self.copy_files("data", "kept");
+    }
+
+    /// Puts the copy in the place of its files; it must be stopped.
+    pub(crate) fn restore_files(&self) {
+        run(self.binaries.as_user(Path::new("rm")).arg("-rf").arg(self.folder.join("data"))).unwrap();
+        self.copy_files("kept", "data");
+    }
+
+    fn copy_files(&self, from: &str, to: &str) {
+        assert!(self.server.lock().unwrap().is_none(), "it runs");
+        let (from, to) = (self.folder.join(from), self.folder.join(to));
+        run(self.binaries.as_user(Path::new("cp")).arg("-a").arg(from).arg(to)).unwrap();
+    }
+
     /// From now on this role may give its password as it is: for a test's own pooler, which knows no better way.
     pub(crate) async fn take_plain_passwords(&self, role: &str) {
         let rules = self.folder.join("data/pg_hba.conf");
