@@ -198,7 +198,10 @@ async fn open_ledger(config: &Config, surroundings: &Surroundings) -> anyhow::Re
             Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
         }
         Database::Postgres(address) => open_postgres(address, fresh, config, surroundings).await,
-        Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
+        Database::Sqlite(path) => {
+            let witness = witness(config).await?;
+            open_sqlite(path, fresh, config, witness, surroundings).await
+        }
     }
 }
 
@@ -206,9 +209,9 @@ async fn open_sqlite(
     path: &Path,
     fresh: Uuid,
     config: &Config,
+    witness: Option<WitnessFile>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, Committers)> {
-    let witness = witness(config).await?;
     let mut database =
         sqlite::Database::open(path, OpenMode::Create, fresh, surroundings.clock.clone()).await?;
     let recorded = database.recorded_keys().await?;

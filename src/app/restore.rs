@@ -52,9 +52,16 @@ struct Known {
     everywhere: Epoch,
 }
 
-/// What the witness knows. There is none yet that could be asked.
-const fn witnessed(_config: &Config) -> Option<Known> {
-    None
+/// What the witness knows; none where there is none, or none yet.
+async fn witnessed(config: &Config) -> anyhow::Result<Option<Known>> {
+    let Some(file) = super::witness(config).await? else { return Ok(None) };
+    let Some(record) = file.found() else { return Ok(None) };
+    let (reached, everywhere) = (LedgerSeq::new(record.reached.at), Epoch::new(record.reached.epoch));
+    Ok(Some(Known {
+        database: record.database,
+        reached: reached.context("the witness counts further than a database can")?,
+        everywhere: everywhere.context("the witness has an epoch beyond the last")?,
+    }))
 }
 
 /// A name for what is made at this time, which sorts by it.
@@ -104,7 +111,7 @@ pub async fn restore(
         Database::Memory => return Ok(Copied::Refused("a database in memory is never restored".to_owned())),
     };
     let restoring = sqlite::Restoring::begin(path, from).await?;
-    let judged = match judge(restoring.backup(), restoring.in_place(), witnessed(config)) {
+    let judged = match judge(restoring.backup(), restoring.in_place(), witnessed(config).await?) {
         Ok(judged) => judged,
         Err(refused) => return Ok(Copied::Refused(refused)),
     };
@@ -128,7 +135,8 @@ pub async fn restore(
 }
 
 /// Stops every namespace of the copy, in the same way in which a gateway does. The seal keys that the copy has recorded
-/// must be here: a gateway could not start on it without them.
+/// must be here: a gateway could not start on it without them. The witness is left alone: what it is told of a copy that
+/// then does not come into its place would be held against the database that stays there.
 async fn trip(
     path: &Path,
     detector: Detector,
@@ -137,7 +145,7 @@ async fn trip(
     surroundings: &Surroundings,
 ) -> anyhow::Result<()> {
     let nobody = Uuid::nil();
-    let (ledger, committers) = super::open_sqlite(path, nobody, config, surroundings).await?;
+    let (ledger, committers) = super::open_sqlite(path, nobody, config, None, surroundings).await?;
     let tripped = ledger.trip(Subject::Everywhere, detector, found).await;
     drop(ledger);
     committers.await?.context("the copy could not be closed")?;

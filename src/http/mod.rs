@@ -177,7 +177,7 @@ async fn served(hall: &Hall, route: &'static Route, request: Request) -> Respons
     {
         response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
     }
-    warning::add(&hall, route, &head.uri, &mut response);
+    warning::add(hall, route, &head.uri, &mut response);
     response
 }
 

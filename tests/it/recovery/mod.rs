@@ -2,6 +2,5 @@
 
 mod backups;
 mod contradicting;
-mod epoch;
 mod regressed;
 mod workers;

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::epoch::{self, Where};
 use super::workers::{Sent, Workers};
 use crate::support::client::Client;
 use crate::support::gateway::{Process, command};
@@ -56,7 +55,7 @@ fn newest_of_each(sent: &[Sent]) -> impl Iterator<Item = &Sent> {
 }
 
 /// The restored database under a gateway: stopped, then in a new epoch, and never once deceived.
-async fn hold(folder: &Path, records: &Where, sent: &[Sent], tripped_by: Option<&str>) {
+async fn hold(folder: &Path, sent: &[Sent], tripped_by: Option<&str>) {
     assert!(sent.len() > 100, "only {} requests", sent.len());
     let process = Process::start(folder);
     let client = process.client();
@@ -75,9 +74,10 @@ async fn hold(folder: &Path, records: &Where, sent: &[Sent], tripped_by: Option<
     }
     client.try_acquire("jobs/0-0", "new").await.refused(503, "quarantined", "none");
     client.try_acquire("never-used/a", "new").await.refused(503, "quarantined", "none");
+    // What an operator types at three in the morning; it survives that the gateway is killed at once.
+    let reason = ["epoch", "advance", "*", "--reason", "restored", "--confirm", "*", "--url", &process.base];
+    assert_eq!(fencegate(folder, &reason)["epoch"], "1");
     process.kill();
-
-    epoch::advance(folder, records).await;
     let process = Process::start(folder);
     let client = process.client();
     assert_eq!(breaker(&client).await, None);
@@ -129,7 +129,7 @@ async fn nothing_from_before_a_restored_file_is_admitted_again() {
             }
             std::fs::copy(folder.path().join("b.db"), folder.path().join("fencegate.db")).unwrap();
         }
-        hold(folder.path(), &Where::File, &sent, by_command.then_some("identity")).await;
+        hold(folder.path(), &sent, by_command.then_some("identity")).await;
     }
 }
 
@@ -152,6 +152,6 @@ async fn nothing_from_before_a_restored_server_is_admitted_again() {
         drop(server);
         backup.begin();
         site.configure(&backup.url("f"), "");
-        hold(site.path(), &Where::Server(backup.url("f")), &sent, None).await;
+        hold(site.path(), &sent, None).await;
     }
 }
