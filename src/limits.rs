@@ -1,11 +1,13 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
 mod recovery;
+mod retention;
 mod stores;
 
 use std::time::Duration;
 
 pub use recovery::*;
+pub use retention::*;
 pub use stores::*;
 
 /// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with

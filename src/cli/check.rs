@@ -43,6 +43,7 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "database": database,
         "seal_key_from": key,
         "max_body_bytes": config.max_body_bytes,
+        "operation_retention_ms": config.operation_retention.get(),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -117,6 +118,7 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("database", "/database"),
             ("seal key from", "/seal_key_from"),
             ("largest body", "/max_body_bytes"),
+            ("records kept ms", "/operation_retention_ms"),
         ],
     );
     let namespaces =

@@ -24,6 +24,7 @@ use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
 mod keys;
+mod retention;
 mod whole;
 
 use keys::Keys;
@@ -148,6 +149,15 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
             6 => snapshot
                 .insert_control(rows::control(at(&keys.controls, row.try_get(1)?)?.clone(), &mut fields)?),
             7 => snapshot.insert_intent(rows::intent(keys.forwarded(row)?.clone(), &mut fields)?),
+            8 => {
+                let resource = at(&keys.kept.eras, row.try_get(1)?)?.clone();
+                let incarnation = fields.counter(Incarnation::new)?;
+                snapshot.insert_era(EraRow { resource, incarnation, born: fields.position()? });
+            }
+            9 => {
+                let resource = at(&keys.kept.recorded, row.try_get(1)?)?.clone();
+                snapshot.insert_operation(rows::operation(resource, &mut fields)?);
+            }
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }

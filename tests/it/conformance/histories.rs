@@ -14,22 +14,7 @@ use crate::support::engines::{Kind, Running, on_engines};
 
 on_engines!([sqlite Sqlite, postgres Postgres], [gives_the_outcomes_of_the_reference]);
 
-/// xorshift64*: the histories are the same in every run and on every machine.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let index = self.roll(u64::try_from(from.len()).unwrap());
-        &from[usize::try_from(index).unwrap()]
-    }
-}
+pub(super) use crate::support::dice::Dice;
 
 const NAMES: [&str; 11] = [
     "queued/a",

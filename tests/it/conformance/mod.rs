@@ -7,5 +7,6 @@ mod histories;
 mod lists;
 mod races;
 mod restart;
+mod retention;
 mod sweeping;
 mod undecided;

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod code;
 pub(crate) mod commands;
+pub(crate) mod dice;
 pub(crate) mod draft;
 pub(crate) mod engines;
 pub(crate) mod forwarding;

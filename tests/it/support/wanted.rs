@@ -47,6 +47,10 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
             some.insert_target(address.resource.clone(), row.clone());
         }
     }
+    for resource in &wanted.recorded {
+        let any = all.operations().find(|record| record.resource == *resource);
+        any.into_iter().for_each(|record| some.insert_operation(record.clone()));
+    }
     for record in wanted.controls.iter().filter_map(|key| all.control(key)) {
         some.insert_control(record.clone());
     }

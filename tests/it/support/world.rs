@@ -341,7 +341,29 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
                     .all(|(born, number)| born < era.born && number < era.incarnation)
             );
         }
-        Change::TargetStored { .. } | Change::AllTargetsRemoved(_) | Change::Audited(_) => {}
+        Change::TargetStored { .. }
+        | Change::AllTargetsRemoved(_)
+        | Change::Audited(_)
+        | Change::AuditForgotten { .. } => {}
+        Change::OperationPruned(record) => {
+            assert_eq!(snapshot.operation(&record.key()), Some(record.as_ref()), "another record stands");
+        }
+        Change::EraForgotten(era) => {
+            assert!(snapshot.eras(&era.resource).any(|one| one == (era.born, era.incarnation)));
+        }
+        Change::ControlForgotten(record) => {
+            assert_eq!(
+                snapshot.control(&record.record_key()),
+                Some(record.as_ref()),
+                "another record stands"
+            );
+        }
+        Change::ResourceFolded(row) => {
+            assert_eq!(snapshot.resource(&row.resource), Some(row.as_ref()), "another row stands");
+            let base = snapshot.namespace(&row.resource.namespace()).unwrap();
+            assert!(!row.issued.or_higher(row.floor).is_above(base.base), "the base is below a folded row");
+            assert!(row.incarnation <= base.base_incarnation, "the base is below a folded row");
+        }
         // What is there, a store behind HTTP knows alone: its removals are told of whatever the rows hold.
         Change::TargetRemoved(address) => {
             let rules = snapshot.namespace(&address.resource.namespace());

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::domain::resource::{ResourceName, Target};
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
-use crate::protocol::rows::{ResourceRow, TargetRow};
+use crate::protocol::rows::{OperationRecord, ResourceRow, TargetRow};
 
 use super::super::super::cells::WriteCells;
 use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
@@ -17,6 +17,7 @@ use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
 use super::super::rows::{self, Place};
 use super::super::values::{Values, run, run_once};
+use super::forgotten;
 use super::operations::{self, Numbered};
 
 const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
@@ -86,6 +87,7 @@ pub(super) struct Group<'a> {
     /// None where no register changes.
     row: Option<&'a RowChange<ResourceRow>>,
     operations: Vec<Numbered<'a>>,
+    pruned: Vec<&'a OperationRecord>,
     cleared: bool,
     document: Option<&'a TargetChange>,
     targets: Vec<(&'a Target, &'a TargetChange)>,
@@ -97,8 +99,14 @@ pub(super) fn groups(
     changes: &ChangeSet,
     operations: i64,
 ) -> Result<BTreeMap<&ResourceName, Group<'_>>, Fault> {
-    let group =
-        |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
+    let group = |row| Group {
+        row,
+        operations: Vec::new(),
+        pruned: Vec::new(),
+        cleared: false,
+        document: None,
+        targets: Vec::new(),
+    };
     let mut groups: BTreeMap<&ResourceName, Group<'_>> =
         changes.resources.iter().map(|(name, row)| (name, group(Some(row)))).collect();
     let mut id = operations;
@@ -112,6 +120,9 @@ pub(super) fn groups(
             groups.entry(&record.resource).or_insert_with(|| group(None))
         };
         group.operations.push(Numbered { key, record });
+    }
+    for record in &changes.pruned {
+        groups.entry(&record.resource).or_insert_with(|| group(None)).pruned.push(record);
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -146,6 +157,7 @@ impl Group<'_> {
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
+        forgotten::operations(connection, resource, &mut place, &self.pruned)?;
         let newest_before = place.newest;
         for one in &self.operations {
             place.newest = Some(one.key.operation);
