@@ -154,7 +154,7 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
     let running = Running::start(kind).await;
     let ledger = &running.ledger;
     let (mut dice, mut memory, mut outcomes) = (Dice(seed), Memory::default(), Vec::new());
-    let mut step = 0;
+    let (mut step, mut has_forgotten) = (0, false);
     while step < steps {
         let mut commands = Vec::new();
         for _ in 0..=dice.roll(batch) {
@@ -171,6 +171,12 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
         }
         if dice.roll(3) == 0 {
             running.clock.advance(dice.roll(40_000));
+        }
+        if !has_forgotten && step > steps * 3 / 4 {
+            // Long after: what is old goes, and everybody goes on.
+            has_forgotten = true;
+            running.clock.advance(31 * 86_400_000);
+            super::retention::forget(ledger).await;
         }
     }
     (outcomes, running)
@@ -260,6 +266,7 @@ async fn gives_the_outcomes_of_the_reference(kind: Kind) {
         "others: [LeaseMember",
         "FreshTokenRequired",
         "incarnation: Incarnation(3)",
+        "OperationExpired",
     ] {
         assert!(all.contains(word), "no history reached {word}");
     }

@@ -187,7 +187,7 @@ async fn old_tombstones_are_folded_into_the_base(kind: Kind) {
     }
     let ledger = &running.ledger;
     let grant = granted(ledger, acquire("single/gone-3", "worker", 9_001)).await;
-    assert_eq!(grant.view.lease.position.to_string(), "3");
+    assert_eq!(grant.view.lease.position.to_string(), "0.3");
     assert_eq!(grant.view.incarnation.get(), 2);
     let again = Draft::put("single/gone-3", &grant.fencing_tokens[0].0, "write", "content");
     assert!(!written(ledger, &again).await.replayed);

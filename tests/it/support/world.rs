@@ -361,8 +361,8 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
         Change::ResourceFolded(row) => {
             assert_eq!(snapshot.resource(&row.resource), Some(row.as_ref()), "another row stands");
             let base = snapshot.namespace(&row.resource.namespace()).unwrap();
-            assert!(!row.issued.or_higher(row.floor).is_above(base.base), "the base is below a folded row");
-            assert!(row.incarnation <= base.base_incarnation, "the base is below a folded row");
+            let is_below = row.issued.or_higher(row.floor).is_above(base.base);
+            assert!(!is_below && row.incarnation <= base.base_incarnation, "the base is below a folded row");
         }
         // What is there, a store behind HTTP knows alone: its removals are told of whatever the rows hold.
         Change::TargetRemoved(address) => {
@@ -371,8 +371,7 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert!(elsewhere || snapshot.target(address).is_some(), "{address:?}");
         }
         Change::OperationRecorded(record) => {
-            let key = (record.resource.clone(), record.incarnation, record.operation_id.clone());
-            assert_eq!(snapshot.operation(&key), None, "an operation is recorded once");
+            assert_eq!(snapshot.operation(&record.key()), None, "an operation is recorded once");
         }
         Change::IntentAnnounced { row, payload } => {
             assert_eq!(snapshot.intent(&row.key()), None, "an operation is announced once");
