@@ -163,8 +163,9 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
     }
     for resource in &wanted.recorded {
-        let any = rows.operations().find(|record| record.resource == *resource);
-        any.into_iter().for_each(|record| view.insert_operation(record.clone()));
+        if let Some(record) = rows.operations().find(|record| record.resource == *resource) {
+            view.insert_operation(record.clone());
+        }
     }
     for record in wanted.controls.iter().filter_map(|key| rows.control(key)) {
         view.insert_control(record.clone());

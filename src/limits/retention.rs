@@ -29,7 +29,7 @@ pub const AUDIT_PRUNED_AT_ONCE: u32 = 256;
 pub const PRUNE_BREATH: Duration = Duration::from_millis(25);
 
 /// The pause when all old records were looked at: they change only with time.
-pub const PRUNE_PAUSE: Duration = Duration::from_secs(300);
+pub const PRUNE_PAUSE: Duration = Duration::from_mins(5);
 
 /// Tombstones that are folded in one transaction. It holds the whole namespace, so it has to be short.
 pub const FOLDED_AT_ONCE: u32 = 256;

@@ -94,6 +94,6 @@ pub(super) fn forgotten_control(cells: &mut Tuples, (at, record): (usize, &Contr
     cells.text(record.key.as_str());
 }
 
-pub(super) fn aged_audit(cells: &mut Tuples, before: &Timestamp) {
-    cells.time(*before);
+pub(super) fn aged_audit(cells: &mut Tuples, before: Timestamp) {
+    cells.time(before);
 }

@@ -162,7 +162,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
     let is_unheld = |lease: &LeaseRow| {
         let is_held = lease.members().any(|(name, _)| places.resources.contains_key(name));
         // A tombstone that was folded has no row any more, and only leases that ended long ago.
-        !is_held && !lease.ended_at.is_some_and(|at| at.plus(KEPT_AFTER_END) <= now)
+        !is_held && lease.ended_at.is_none_or(|at| at.plus(KEPT_AFTER_END) > now)
     };
     if snapshot.leases().any(is_unheld) {
         // It was granted while the rows were being held, and nothing holds its resource.

@@ -275,9 +275,9 @@ mod flat {
                 let place = running.stop().await;
                 let sizes = sizes(&place).await;
                 if day == 57 {
-                    after_one = Some(sizes)
+                    after_one = Some(sizes);
                 } else {
-                    after_ten = Some(sizes)
+                    after_ten = Some(sizes);
                 }
                 running = Running::over(place, clock).await;
             }

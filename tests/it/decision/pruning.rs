@@ -138,7 +138,7 @@ fn make(seed: u64) -> Made {
     }
     world.snapshot.insert_resource(row.clone());
     let mut recorded = Vec::new();
-    for number in 0..1 + dice.roll(8) {
+    for number in 0..=dice.roll(8) {
         let presented = position(dice, epoch, 13);
         if presented.is_above(row.floor) {
             // What was admitted once raised the floor.
@@ -204,6 +204,29 @@ fn verdict(world: &World, draft: &Draft) -> Code {
     word(&world.explain(std::slice::from_ref(draft)).outcome)
 }
 
+/// Of every class of store something of every state.
+fn of_everything(gone: &BTreeMap<(Option<Class>, OperationState), u32>) {
+    for class in [
+        None,
+        Some(Class::Conditional),
+        Some(Class::FenceAware),
+        Some(Class::Idempotent),
+        Some(Class::Serial),
+    ] {
+        for state in [
+            OperationState::Applied,
+            OperationState::Refused,
+            OperationState::ResolvedApplied,
+            OperationState::ResolvedNotApplied,
+        ] {
+            assert!(
+                gone.get(&(class, state)).is_some_and(|many| *many > 20),
+                "{class:?} {state:?}: {gone:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_forgotten_is_refused_for_ever_and_nobody_is_told_that_it_was_never_done() {
     // Broken: a record is pruned while its request would still be admitted, or its retry is answered `none` of what is in
@@ -265,25 +288,7 @@ fn what_is_forgotten_is_refused_for_ever_and_nobody_is_told_that_it_was_never_do
     }
     // It is worth something only if it forgets of everything, and leaves much.
     assert!(stayed > 5_000 && expired > 10_000 && eras > 100, "{stayed} {expired} {eras}");
-    for class in [
-        None,
-        Some(Class::Conditional),
-        Some(Class::FenceAware),
-        Some(Class::Idempotent),
-        Some(Class::Serial),
-    ] {
-        for state in [
-            OperationState::Applied,
-            OperationState::Refused,
-            OperationState::ResolvedApplied,
-            OperationState::ResolvedNotApplied,
-        ] {
-            assert!(
-                gone.get(&(class, state)).is_some_and(|many| *many > 20),
-                "{class:?} {state:?}: {gone:?}"
-            );
-        }
-    }
+    of_everything(&gone);
 }
 
 #[test]
@@ -356,10 +361,10 @@ fn an_old_control_call_is_forgotten_and_a_young_one_is_answered() {
     use fencegate::protocol::control::{Control, ControlVerb};
     let mut world = World::new(definitions()[0]);
     world.acquire(RESOURCE);
-    let key = Some(OperationId::parse("once").unwrap());
+    let key = OperationId::parse("once").unwrap();
     let (verb, reason) = (ControlVerb::Revoke, "a test".to_owned());
-    let call = Control { verb, resource: name(RESOURCE), claim: None, reason, key: key.clone() };
-    let record = call.record_key(&key.unwrap());
+    let call = Control { verb, resource: name(RESOURCE), claim: None, reason, key: Some(key.clone()) };
+    let record = call.record_key(&key);
     let call = Command::Control(call);
     assert_eq!(word(&world.tell(&call)), Code::Controlled);
     let forget = Command::Prune(Prune { kept: KEPT, what: Prunable::Control(record) });

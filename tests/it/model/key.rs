@@ -24,9 +24,9 @@ pub(super) fn key(snapshot: &Snapshot, history: &History, now: Timestamp) -> [u8
             bytes.put(at.1);
         }
         for done in &page.forgotten {
-            [done.incarnation, done.operation, done.at.0, done.at.1]
-                .into_iter()
-                .for_each(|part| bytes.put(part));
+            for part in [done.incarnation, done.operation, done.at.0, done.at.1] {
+                bytes.put(part);
+            }
         }
     }
     for row in snapshot.resources() {

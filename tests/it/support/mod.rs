@@ -8,6 +8,7 @@ pub(crate) mod commands;
 pub(crate) mod dice;
 pub(crate) mod draft;
 pub(crate) mod engines;
+pub(crate) mod forgotten;
 pub(crate) mod forwarding;
 pub(crate) mod forwards;
 pub(crate) mod gateway;

@@ -48,8 +48,9 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
     }
     for resource in &wanted.recorded {
-        let any = all.operations().find(|record| record.resource == *resource);
-        any.into_iter().for_each(|record| some.insert_operation(record.clone()));
+        if let Some(record) = all.operations().find(|record| record.resource == *resource) {
+            some.insert_operation(record.clone());
+        }
     }
     for record in wanted.controls.iter().filter_map(|key| all.control(key)) {
         some.insert_control(record.clone());

@@ -83,7 +83,7 @@ impl Work {
         self.add(&OPERATIONS_FORGET, changes.pruned.iter().enumerate(), cells::pruned);
         self.add(&ERAS_FORGET, &changes.forgotten_eras, cells::era);
         self.add(&CONTROLS_FORGET, changes.forgotten_controls.iter().enumerate(), cells::forgotten_control);
-        self.add(&AUDIT_FORGET, &changes.forgotten_audit, cells::aged_audit);
+        self.add(&AUDIT_FORGET, changes.forgotten_audit, cells::aged_audit);
         self.add(&RESOURCES_FOLD, changes.folded.iter().map(|row| (row, row)), cells::changed_resource);
         let names = || changes.folded.iter().map(|row| &row.resource).enumerate();
         self.add(&ERAS_FOLD, names(), cells::cleared);

@@ -43,7 +43,9 @@ impl Loading<'_> {
                 Ok(())
             },
         )?;
-        found.into_iter().for_each(|era| self.snapshot.insert_era(era));
+        for era in found {
+            self.snapshot.insert_era(era);
+        }
         Ok(())
     }
 
@@ -62,7 +64,9 @@ impl Loading<'_> {
             },
             |columns| rows::operation(resource.clone(), columns),
         )?;
-        found.into_iter().for_each(|record| self.snapshot.insert_operation(record));
+        if let Some(record) = found {
+            self.snapshot.insert_operation(record);
+        }
         Ok(())
     }
 }
