@@ -90,7 +90,7 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let upstreams = open_upstreams(&config)?;
+    let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
@@ -107,6 +107,8 @@ pub async fn run(
         draining: shutdown.clone(),
     };
     tokio::spawn(door.ledger.sweeper().run());
+    tokio::spawn(door.ledger.pruner(kept).run());
+    tokio::spawn(door.ledger.compactor(kept).run());
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };

@@ -1,12 +1,14 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
 mod recovery;
+mod retention;
 mod stores;
 mod witness;
 
 use std::time::Duration;
 
 pub use recovery::*;
+pub use retention::*;
 pub use stores::*;
 pub use witness::*;
 

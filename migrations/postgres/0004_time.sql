@@ -29,3 +29,12 @@ CREATE TYPE changed_namespace_v1 AS (
 CREATE TYPE changed_everywhere_v1 AS (
     epoch bigint, breaker text, seen_epoch bigint, seen_breaker text
 );
+
+-- Old operations are found by the hour in which they came and by bucket; old lines of what was done, and old control
+-- calls, by their time.
+CREATE INDEX operations_by_hour ON operations ((created_ms / 3600000), bucket);
+CREATE INDEX audit_by_time ON audit (at_ms);
+CREATE INDEX controls_by_time ON controls (at_ms);
+
+-- Up to when lines of what was done are forgotten.
+CREATE TYPE aged_audit_v1 AS (before_ms bigint);

@@ -14,3 +14,8 @@ CREATE TABLE everywhere (
 INSERT INTO everywhere (bucket, epoch)
 WITH RECURSIVE buckets (bucket) AS (VALUES (0) UNION ALL SELECT bucket + 1 FROM buckets WHERE bucket < 255)
 SELECT bucket, 0 FROM buckets;
+
+-- Old lines of what was done, and old control calls, are found by their time. `operations` need no index for that: they
+-- stand in the order in which they were decided.
+CREATE INDEX audit_by_time ON audit (at_ms);
+CREATE INDEX controls_by_time ON controls (at_ms);

@@ -44,6 +44,7 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "seal_key_from": key,
         "witness": config.witness.as_ref().map(|path| path.display().to_string()),
         "max_body_bytes": config.max_body_bytes,
+        "operation_retention_ms": config.operation_retention.get(),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -119,6 +120,7 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("seal key from", "/seal_key_from"),
             ("witness", "/witness"),
             ("largest body", "/max_body_bytes"),
+            ("records kept ms", "/operation_retention_ms"),
         ],
     );
     let namespaces =

@@ -15,6 +15,7 @@ use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
 use crate::domain::policy::Contract;
 use crate::domain::resource::Namespace;
+use crate::domain::time::Millis;
 use crate::limits;
 
 /// Everything that was said.
@@ -28,6 +29,7 @@ pub(super) struct Draft {
     pub(super) witness: Slot<Option<PathBuf>>,
     pub(super) max_connections: Slot<u32>,
     pub(super) max_body_bytes: Slot<u64>,
+    pub(super) operation_retention: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
 }
@@ -92,6 +94,10 @@ impl Draft {
             }
             "max_body_bytes" => {
                 self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));
+            }
+            "operation_retention" => {
+                let range = limits::OPERATION_RETENTION_LEAST_MS..=limits::OPERATION_RETENTION_GREATEST_MS;
+                self.operation_retention = Slot::of(given, given.span(&range, "1h to 3650d", mistakes));
             }
             _ => return false,
         }

@@ -18,9 +18,10 @@ pub(super) const ROOT: Table = Table {
         "witness",
         "max_connections",
         "max_body_bytes",
+        "operation_retention",
         "namespaces",
     ],
-    later: &["operation_retention"],
+    later: &[],
 };
 
 /// `[namespaces.NAME]`.
@@ -119,7 +120,7 @@ pub(super) fn likeness(wrong: &str, word: &str) -> f64 {
 /// Where a key belongs that is known, but not in the table it was found in.
 fn home_of(key: &str) -> Option<&'static str> {
     match key {
-        "listen" | "database" | "seal_key_file" | "witness" | "max_connections" => {
+        "listen" | "database" | "seal_key_file" | "witness" | "max_connections" | "operation_retention" => {
             Some("at the top of the file, before the first [table]")
         }
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {

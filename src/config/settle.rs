@@ -18,7 +18,7 @@ use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
-use crate::limits::POSTGRES_CONNECTIONS;
+use crate::limits::{OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS};
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
 pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
@@ -33,6 +33,7 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         database,
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
+        operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
         namespaces,
         stores,
     }

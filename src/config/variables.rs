@@ -112,7 +112,9 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
         let place = Place::Variable { variable: name.clone() };
         let variable = Variable { name: key, value: value.as_deref(), place: &place };
         match key {
-            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" => take_root(&variable, Form::Text, draft, mistakes),
+            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" | "OPERATION_RETENTION" => {
+                take_root(&variable, Form::Text, draft, mistakes);
+            }
             "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
             "WITNESS" => take_witness(&variable, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
@@ -58,14 +59,20 @@ pub struct ChangeSet {
     pub everywhere: Option<RowChange<EverywhereRow>>,
     /// Resources, in canonical order.
     pub resources: BTreeMap<ResourceName, RowChange<ResourceRow>>,
+    /// Tombstones that are folded, as they stood in the database.
+    pub folded: Vec<ResourceRow>,
     /// Incarnations that ended.
     pub eras: Vec<EraRow>,
+    /// Ended incarnations that are forgotten.
+    pub forgotten_eras: Vec<EraRow>,
     /// Resources all of whose earlier targets go, before `targets` is applied.
     pub cleared: Vec<ResourceName>,
     /// Targets.
     pub targets: BTreeMap<Address, TargetChange>,
     /// Operations.
     pub operations: Vec<OperationRecord>,
+    /// Operations that are forgotten, those of one resource in the order in which they were recorded.
+    pub pruned: Vec<OperationRecord>,
     /// Announced operations.
     pub intents: BTreeMap<OperationKey, IntentChange>,
     /// Leases by acquisition.
@@ -74,8 +81,12 @@ pub struct ChangeSet {
     pub forgotten: Vec<LeaseRow>,
     /// Control calls.
     pub controls: Vec<ControlRecord>,
+    /// Control calls that are forgotten.
+    pub forgotten_controls: Vec<ControlRecord>,
     /// Lines for those who read the record.
     pub audit: Vec<AuditRow>,
+    /// Up to when lines are forgotten, the oldest first, at most [`crate::limits::AUDIT_PRUNED_AT_ONCE`].
+    pub forgotten_audit: Option<Timestamp>,
 }
 
 impl ChangeSet {
@@ -134,7 +145,13 @@ impl ChangeSet {
                     }
                 }
             }
+            Change::ResourceFolded(row) => {
+                // What an earlier command of the batch made of the row goes with it.
+                let change = self.resources.remove(&row.resource);
+                self.folded.extend(change.map_or(Some(*row), |change| change.before));
+            }
             Change::EraEnded(row) => self.eras.push(row),
+            Change::EraForgotten(row) => self.forgotten_eras.push(row),
             Change::TargetStored { resource, row, body } => {
                 let address = Address { resource, target: row.target.clone() };
                 self.targets.insert(address, TargetChange::Stored { row, body });
@@ -149,6 +166,7 @@ impl ChangeSet {
                 }
             }
             Change::OperationRecorded(record) => self.operations.push(*record),
+            Change::OperationPruned(record) => self.pruned.push(*record),
             Change::IntentAnnounced { row, payload } => self.announce(*row, payload),
             Change::IntentChanged { before, after } => self.change_intent(*before, Some(*after)),
             Change::IntentClosed(before) => self.change_intent(*before, None),
@@ -158,7 +176,9 @@ impl ChangeSet {
             Change::LeaseForgotten(row) if self.forgotten.contains(&row) => {}
             Change::LeaseForgotten(row) => self.forgotten.push(*row),
             Change::ControlRecorded(record) => self.controls.push(*record),
+            Change::ControlForgotten(record) => self.forgotten_controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
+            Change::AuditForgotten { before } => self.forgotten_audit = Some(before),
         }
     }
 

@@ -162,6 +162,11 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
             view.insert_operation(record.clone());
         }
     }
+    for resource in &wanted.recorded {
+        if let Some(record) = rows.operations().find(|record| record.resource == *resource) {
+            view.insert_operation(record.clone());
+        }
+    }
     for record in wanted.controls.iter().filter_map(|key| rows.control(key)) {
         view.insert_control(record.clone());
     }
@@ -169,6 +174,7 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
 }
 
 fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
+    forget(world, changes)?;
     for change in changes.namespaces.values() {
         if world.rows.namespace(&change.after.namespace) != change.before.as_ref() {
             return Err(EngineError::Conflict(format!("namespace {:?} changed", change.after.namespace)));
@@ -234,5 +240,21 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
         }
         world.rows.insert_lease(change.after.clone());
     }
+    Ok(())
+}
+
+/// What is kept no longer goes first: a folded resource may be heard of again in the same batch.
+fn forget(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
+    for record in &changes.pruned {
+        world.rows.remove_operation(&record.key());
+    }
+    for row in &changes.folded {
+        if world.rows.resource(&row.resource) != Some(row) {
+            return Err(EngineError::Conflict(format!("{:?} changed", row.resource)));
+        }
+        world.rows.remove_resource(&row.resource);
+    }
+    changes.forgotten_eras.iter().for_each(|era| world.rows.remove_era(era));
+    changes.forgotten_controls.iter().for_each(|record| world.rows.remove_control(&record.record_key()));
     Ok(())
 }

@@ -7,6 +7,7 @@ mod acks;
 mod breaker;
 mod cells;
 pub mod changeset;
+pub mod compact;
 mod driver;
 pub mod engine;
 mod guard;
@@ -15,6 +16,7 @@ pub mod memory;
 mod packed;
 mod pieces;
 pub mod postgres;
+pub mod prune;
 mod range;
 pub mod read;
 mod rows;
@@ -28,7 +30,7 @@ pub mod wakeup;
 mod watch;
 mod witness;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -284,6 +286,24 @@ async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinError> {
 fn enqueue(queues: &[mpsc::Sender<Job>], job: Job) -> Result<(), Unserved> {
     let committer = usize::from(job.bucket().0).checked_rem(queues.len()).unwrap_or_default();
     send(queues.get(committer), job)
+}
+
+/// Proposes commands, all together so that they share a batch, and waits until they are decided. One that failed is
+/// proposed again another time. None when the ledger is gone.
+async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> Option<()> {
+    let mut sent = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { task: Task::Command(Box::new(command)), reply };
+        if enqueue(queues.upgrade()?.as_ref(), job).is_err() {
+            break;
+        }
+        sent.push(answer);
+    }
+    for answer in sent {
+        drop(answered(answer).await);
+    }
+    Some(())
 }
 
 fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {

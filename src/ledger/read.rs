@@ -16,7 +16,7 @@ use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
     IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
 };
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
@@ -106,6 +106,24 @@ pub struct LeaseRead {
     pub now: Timestamp,
 }
 
+/// A place in the walk through all operations, from the oldest on; each engine has an order of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OldPlace {
+    /// Of what the engine counts first: hours since 1970, or rows.
+    pub first: i64,
+    /// The bucket, where the engine goes by buckets.
+    pub bucket: u8,
+}
+
+/// Operations that are old, and seem to be such as may be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OldOperations {
+    /// Those that were found, of each resource in the order in which they were recorded.
+    pub found: Vec<OperationKey>,
+    /// Where the walk goes on; none at its end.
+    pub next: Option<OldPlace>,
+}
+
 /// The committed state, for reading. Methods take what they need by value, so that a task of its own can run them.
 pub trait Reader: Send + Sync + 'static {
     /// A target, with its bytes when `with_body`.
@@ -122,6 +140,15 @@ pub trait Reader: Send + Sync + 'static {
 
     /// Leases of one bucket that ended before this time and have a successor on their first resource, at most so many.
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
+
+    /// Operations that were decided before this time, from a place on, and are fenced since: at most so many are found.
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations>;
+
+    /// Control calls that were carried out before this time, the oldest first, at most so many.
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>>;
+
+    /// Whether there are lines of what was done before this time.
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool>;
 
     /// The time of the database.
     fn time(&self) -> Reading<'_, Timestamp>;

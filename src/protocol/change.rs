@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, ResourceName};
+use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 
 use super::control::ControlRecord;
@@ -55,6 +56,19 @@ pub enum Change {
     AllTargetsRemoved(ResourceName),
     /// An operation was recorded.
     OperationRecorded(Box<OperationRecord>),
+    /// An operation's record is forgotten, and its resource's row says so.
+    OperationPruned(Box<OperationRecord>),
+    /// It is forgotten which positions belonged to an ended incarnation.
+    EraForgotten(EraRow),
+    /// The record of a control call is forgotten.
+    ControlForgotten(Box<ControlRecord>),
+    /// Lines of what was done are forgotten: the oldest, as many as one batch takes.
+    AuditForgotten {
+        /// From when on they stay.
+        before: Timestamp,
+    },
+    /// A tombstone is folded into its namespace's base: the row goes, and what there was of ended incarnations.
+    ResourceFolded(Box<ResourceRow>),
     /// An effect on an upstream was announced, with the bytes that are needed to send it again.
     IntentAnnounced {
         /// The announcement.

@@ -18,6 +18,7 @@ use crate::domain::seal::SealVerdict;
 use crate::domain::time::Millis;
 
 use super::control::Control;
+use super::prune::Prune;
 use super::rows::{LeaseRef, RequestKey};
 use super::whole::WholeAct;
 
@@ -49,6 +50,8 @@ pub enum Command {
     Whole(WholeAct),
     /// Write an expiry down.
     Sweep(Sweep),
+    /// Forget records that are kept no longer.
+    Prune(Prune),
     /// Give up the place of a waiter that has gone.
     Leave(Leave),
     /// Say what was learnt of an attempt at an upstream.

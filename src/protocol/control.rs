@@ -37,6 +37,14 @@ pub struct ControlRecord {
     pub at: Timestamp,
 }
 
+impl ControlRecord {
+    /// Where it stands.
+    #[must_use]
+    pub fn record_key(&self) -> ControlKey {
+        (self.subject.clone(), self.verb, self.key.clone())
+    }
+}
+
 /// What a recorded call did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordedVerb {
@@ -54,6 +62,13 @@ impl RecordedVerb {
             Self::Control(verb) => verb.word(),
             Self::AdvanceEpoch => "epoch",
         }
+    }
+
+    /// What a word in rows names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let epoch = Some(Self::AdvanceEpoch).filter(|verb| verb.word() == word);
+        epoch.or_else(|| ControlVerb::from_word(word).map(Self::Control))
     }
 }
 

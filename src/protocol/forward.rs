@@ -149,6 +149,11 @@ impl<'a> Scene<'a> {
                 | Change::TargetRemoved(_)
                 | Change::AllTargetsRemoved(_)
                 | Change::OperationRecorded(_)
+                | Change::OperationPruned(_)
+                | Change::EraForgotten(_)
+                | Change::ControlForgotten(_)
+                | Change::AuditForgotten { .. }
+                | Change::ResourceFolded(_)
                 | Change::IntentAnnounced { .. }
                 | Change::IntentChanged { .. }
                 | Change::LeaseGranted(_)

@@ -190,6 +190,10 @@ fn find<'a>(
     let mut members = Vec::new();
     for (resource, _) in lease.members() {
         if snapshot.resource(resource).is_none() {
+            // A tombstone is only folded long after the last of its leases ended, and then nobody knows them any more.
+            if !lease.state.is_live() {
+                return Ok(Err(Refusal::NoSuchLease));
+            }
             return Err(Inconsistent::because(format!("a lease of {resource:?} has no resource row")));
         }
         match Member::find(context, snapshot, resource) {

@@ -9,11 +9,13 @@ pub mod change;
 pub mod command;
 pub mod control;
 pub mod evidence;
+pub mod fold;
 pub mod forward;
 pub mod incarnation;
 pub mod invariants;
 pub mod lease;
 pub mod outcome;
+pub mod prune;
 pub mod queue;
 pub mod rows;
 pub mod snapshot;
@@ -111,6 +113,7 @@ pub fn decide(
         Command::Barrier(barrier) => forward::barrier(context, snapshot, barrier, now),
         Command::Whole(act) => whole::decide(context, snapshot, act, now),
         Command::Sweep(sweep) => Ok(lease::sweep(snapshot, sweep, now)),
+        Command::Prune(prune) => Ok(prune::decide(snapshot, prune, now)),
         Command::Leave(leave) => Ok(lease::leave(snapshot, leave, now)),
     }
 }

@@ -3,7 +3,7 @@
 mod namespaces;
 mod operations;
 
-use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::counter::{self, CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::document::{BodyDigest, ContentType};
 use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::OperationId;
@@ -70,7 +70,23 @@ pub struct Mark {
     pub sequence: Option<Sequence>,
 }
 
-/// A resource. Never physically deleted.
+impl Mark {
+    /// Whether the other one comes after it.
+    #[must_use]
+    pub fn is_before(self, other: Self) -> bool {
+        self.position.is_below(other.position)
+            || (self.position == other.position && self.sequence < other.sequence)
+    }
+
+    /// The later of two.
+    #[must_use]
+    pub fn or_later(self, other: Self) -> Self {
+        if self.is_before(other) { other } else { self }
+    }
+}
+
+/// A resource. Its row is never deleted while its counters stand nowhere else: only a tombstone is ever folded into the
+/// base of its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceRow {
     /// Its name.
@@ -112,9 +128,11 @@ pub struct ResourceRow {
 }
 
 impl ResourceRow {
-    /// The row of a resource that was never heard of, in this namespace.
+    /// The row of a resource that was never heard of, in this namespace. It may have been heard of once, and its
+    /// tombstone folded: so what was recorded up to the base is missing, whatever its sequence.
     #[must_use]
     pub fn unheard(resource: ResourceName, namespace: &NamespaceRow) -> Self {
+        let folded = Some(namespace.base).filter(|base| base.is_above(Position::ZERO));
         Self {
             resource,
             incarnation: namespace.base_incarnation.next().unwrap_or(Incarnation::ONE),
@@ -123,10 +141,10 @@ impl ResourceRow {
             issued: namespace.base,
             floor: namespace.base,
             // The base is a position that a folded tombstone had revoked; at the floor alone it would be admissible.
-            revoked_through: namespace.base.is_above(Position::ZERO).then_some(namespace.base),
+            revoked_through: folded,
             applied: None,
             commit_no: CommitNo::ZERO,
-            pruned_through: None,
+            pruned_through: folded.map(|position| Mark { position, sequence: Sequence::new(counter::MAX) }),
             lease: None,
             queue: Queue::default(),
             reason: None,
@@ -142,6 +160,13 @@ impl ResourceRow {
     #[must_use]
     pub fn effective_floor(&self, epoch: Epoch) -> Position {
         self.floor.or_higher(Position::start_of(epoch))
+    }
+
+    /// Whether row 12 refuses a position, and will for ever: it is below the floor or revoked, and neither goes back.
+    #[must_use]
+    pub fn has_fenced(&self, position: Position, epoch: Epoch) -> bool {
+        position.is_below(self.effective_floor(epoch))
+            || self.revoked_through.is_some_and(|mark| position.is_revoked_through(mark))
     }
 
     /// The last effect of the current incarnation; an earlier one's is not published any more.

@@ -172,7 +172,30 @@ impl Snapshot {
 
     /// Brings a record in.
     pub fn insert_operation(&mut self, row: OperationRecord) {
-        self.operations.insert((row.resource.clone(), row.incarnation, row.operation_id.clone()), row);
+        self.operations.insert(row.key(), row);
+    }
+
+    /// Takes a record out.
+    pub fn remove_operation(&mut self, key: &OperationKey) {
+        self.operations.remove(key);
+    }
+
+    /// Takes an ended incarnation out.
+    pub fn remove_era(&mut self, row: &EraRow) {
+        if let Some(of_this) = self.eras.get_mut(&row.resource) {
+            of_this.remove(&row.born);
+        }
+    }
+
+    /// Takes the record of a control call out.
+    pub fn remove_control(&mut self, key: &ControlKey) {
+        self.controls.remove(key);
+    }
+
+    /// Takes a folded tombstone out.
+    pub fn remove_resource(&mut self, name: &ResourceName) {
+        self.resources.remove(name);
+        self.eras.remove(name);
     }
 
     /// Brings an undecided operation in.
@@ -206,7 +229,7 @@ impl Snapshot {
 
     /// Brings the record of a control call in.
     pub fn insert_control(&mut self, row: ControlRecord) {
-        self.controls.insert((row.subject.clone(), row.verb, row.key.clone()), row);
+        self.controls.insert(row.record_key(), row);
     }
 
     /// Makes a decided change visible to the decisions after it.
@@ -234,7 +257,11 @@ impl Snapshot {
             Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
             Change::LeaseForgotten(row) => self.remove_lease(row),
             Change::ControlRecorded(record) => self.insert_control(record.as_ref().clone()),
-            Change::Audited(_) => {}
+            Change::OperationPruned(record) => self.remove_operation(&record.key()),
+            Change::EraForgotten(row) => self.remove_era(row),
+            Change::ControlForgotten(record) => self.remove_control(&record.record_key()),
+            Change::ResourceFolded(row) => self.remove_resource(&row.resource),
+            Change::Audited(_) | Change::AuditForgotten { .. } => {}
         }
     }
 }

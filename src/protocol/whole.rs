@@ -10,11 +10,12 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Counter, Epoch, Token};
 use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::position::Position;
-use crate::domain::resource::Namespace;
+use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::subject::Subject;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Millis, Timestamp};
 
 use super::control::{ControlRecord, RecordedVerb};
+use super::fold::fold;
 use super::outcome::{Acted, WholeView};
 use super::rows::{AuditRow, AuditVerb, EverywhereRow, NamespaceRow};
 use super::snapshot::{ControlKey, OperationKey};
@@ -34,6 +35,13 @@ pub struct WholeAct {
 pub enum Deed {
     /// Stop it: the database was found to have gone back in time. One that is stopped already stays as it is.
     Trip(Breaker),
+    /// Fold tombstones into the base of their namespace.
+    Fold {
+        /// Which ones.
+        resources: Vec<ResourceName>,
+        /// How long records are kept.
+        kept: Millis,
+    },
     /// Begin a new epoch, which ends the breaker.
     AdvanceEpoch {
         /// The caller's name for the call.
@@ -50,10 +58,19 @@ impl WholeAct {
     #[must_use]
     pub fn record_key(&self) -> Option<ControlKey> {
         match &self.deed {
-            Deed::Trip(_) => None,
+            Deed::Trip(_) | Deed::Fold { .. } => None,
             Deed::AdvanceEpoch { key, .. } => {
                 Some((self.subject.clone(), RecordedVerb::AdvanceEpoch, key.clone()))
             }
+        }
+    }
+
+    /// The resources that it names.
+    #[must_use]
+    pub fn resources(&self) -> &[ResourceName] {
+        match &self.deed {
+            Deed::Trip(_) | Deed::AdvanceEpoch { .. } => &[],
+            Deed::Fold { resources, kept: _ } => resources,
         }
     }
 }
@@ -65,12 +82,18 @@ pub(super) fn decide(
     act: &WholeAct,
     now: Timestamp,
 ) -> Result<Decision, Inconsistent> {
+    if let (Deed::Fold { resources, kept }, Subject::Namespace(name)) = (&act.deed, &act.subject) {
+        let row = snapshot.namespace(name);
+        return Ok(row
+            .map_or(Decision::unchanged(Outcome::Tidied), |row| fold(snapshot, row, resources, *kept, now)));
+    }
     let mut changes = Vec::new();
     let rows = match subjects(context, snapshot, act, &mut changes)? {
         Ok(rows) => rows,
         Err(refusal) => return Ok(Decision::refused(refusal)),
     };
     match &act.deed {
+        Deed::Fold { .. } => Err(Inconsistent::because("tombstones are folded in one namespace at a time")),
         Deed::Trip(breaker) => Ok(trip(snapshot, act, breaker, rows, changes)),
         Deed::AdvanceEpoch { key, reason, leave_open } => {
             let call = Call { key, reason, leave_open: *leave_open };

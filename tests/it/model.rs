@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calls;
+mod forgetting;
 mod forward;
 mod history;
 mod key;
@@ -219,6 +220,26 @@ fn transfers_and_control_calls() {
         (Issuer::Registered, 1),
     ] {
         calls(definition(SINGLE, Contract::Observed, issuer), 3, epochs);
+    }
+}
+
+#[test]
+fn records_are_forgotten_at_any_time() {
+    // Broken: a record goes while its request would be admitted again, or its retry is told `none` (I15). Must hold in
+    // every history with a forgetful gateway: I1-I10 as before; what is forgotten is refused as `operation_expired`.
+    for (policy, contract, issuer) in [
+        (SINGLE, Contract::Immediate, Issuer::Gateway),
+        (ORDERED, Contract::Immediate, Issuer::Gateway),
+        (SESSION, Contract::LeaseBound, Issuer::Gateway),
+        (SINGLE, Contract::Observed, Issuer::Trusted { max_jump: None }),
+        (GAPLESS, Contract::Observed, Issuer::Registered),
+    ] {
+        let definition = definition(policy, contract, issuer);
+        let bounds = Bounds { prunes: true, epochs: 0, ..Bounds::one_page(definition, deeper(2)) };
+        let met = explored("forgetting", &bounds);
+        for code in [Code::OperationExpired, Code::Replayed, Code::Admitted, Code::Tidied] {
+            assert!(met.codes.contains_key(&code), "{definition}: {code:?} in {:?}", met.codes);
+        }
     }
 }
 

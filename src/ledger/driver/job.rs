@@ -54,6 +54,7 @@ impl Job {
                 Command::Release(release) => release.bucket,
                 Command::Transfer(transfer) => transfer.bucket,
                 Command::Sweep(sweep) => sweep.lease.bucket,
+                Command::Prune(prune) => prune.bucket(),
                 Command::Leave(leave) => leave.resources.first().map_or(Bucket(0), ResourceName::bucket),
                 Command::Settle(settle) => settle.key.0.bucket(),
                 Command::Resume(resume) => resume.key.0.bucket(),
@@ -100,6 +101,7 @@ impl Job {
                 | Command::Control(_)
                 | Command::Whole(_)
                 | Command::Sweep(_)
+                | Command::Prune(_)
                 | Command::Leave(_)
                 | Command::Settle(_)
                 | Command::Resume(_)

@@ -13,11 +13,14 @@ use crate::domain::subject::Subject;
 use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
+use crate::protocol::control::ControlRecord;
+use crate::protocol::prune;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
+    ResourceFilter, ResourceRead,
 };
 use super::Shared;
 use crate::domain::time::Timestamp;
@@ -111,6 +114,38 @@ impl Reader for MemoryReader {
         at_once(Ok(world.rows.leases().filter(over).take(page(limit)).map(LeaseRow::place).collect()))
     }
 
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        let world = self.shared.world();
+        let mut old: Vec<&OperationRecord> = world.rows.operations().collect();
+        old.retain(|record| record.decided_at.is_some_and(|at| at < before));
+        old.sort_by_key(|record| (record.decided_at, record.created_at));
+        let start = usize::try_from(from.first).unwrap_or_default();
+        let looked_at: Vec<&OperationRecord> = old.into_iter().skip(start).take(page(limit)).collect();
+        let has_passed = |record: &&&OperationRecord| {
+            let namespace = world.rows.namespace(&record.resource.namespace());
+            let rows = namespace.zip(world.rows.resource(&record.resource));
+            rows.is_some_and(|(namespace, row)| prune::has_passed(namespace, row, record.position))
+        };
+        let found: Vec<OperationKey> =
+            looked_at.iter().filter(has_passed).map(|record| record.key()).collect();
+        // Those that are found go, so that the next ones stand in their places.
+        let stayed = looked_at.len().saturating_sub(found.len());
+        let first = i64::try_from(start.saturating_add(stayed)).unwrap_or(i64::MAX);
+        let next = (!looked_at.is_empty()).then_some(OldPlace { first, bucket: 0 });
+        at_once(Ok(OldOperations { found, next }))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        let world = self.shared.world();
+        let mut old: Vec<&ControlRecord> = world.rows.controls().filter(|one| one.at < before).collect();
+        old.sort_by_key(|record| record.at);
+        at_once(Ok(old.into_iter().take(page(limit)).map(ControlRecord::record_key).collect()))
+    }
+
+    fn has_old_audit(&self, _before: Timestamp) -> Reading<'_, bool> {
+        at_once(Ok(false))
+    }
+
     fn time(&self) -> Reading<'_, Timestamp> {
         at_once(Ok(self.shared.now()))
     }
@@ -200,6 +235,9 @@ impl Reader for MemoryReader {
         let world = self.shared.world();
         let Some(lease) = world.rows.lease(&acquisition).cloned() else { return at_once(Ok(None)) };
         let Some(resource) = world.rows.resource(&lease.resource).cloned() else {
+            if !lease.state.is_live() {
+                return at_once(Ok(None));
+            }
             return at_once(Err(ReadFailed(format!("a lease of {:?} has no resource row", lease.resource))));
         };
         let namespace = namespace_of(&world.rows, &lease.resource);

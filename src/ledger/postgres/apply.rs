@@ -24,6 +24,7 @@ use super::load::Places;
 use super::tuples::Shape;
 use super::tuples::{RowPlace, Tuples};
 
+mod forgotten;
 mod intents;
 mod leases;
 mod namespaces;
@@ -58,6 +59,7 @@ pub(super) async fn prepared(changes: &ChangeSet, places: &Places) -> Result<Pre
 pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced<'_>) -> Vec<Work> {
     let (replaced, closed) = intents::closed(changes);
     let mut first = Work::default();
+    first.forget(changes);
     first.add(&TARGETS_CLEAR, changes.cleared.iter().enumerate(), cells::cleared);
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
     first.close(&replaced);
@@ -241,6 +243,7 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
     ];
     parts
         .iter()
+        .chain(&forgotten::PARTS)
         .chain(&namespaces::PARTS)
         .chain(&intents::PARTS)
         .map(|part| (part.shape, part.text))

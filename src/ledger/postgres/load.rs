@@ -11,6 +11,7 @@ use sqlx::{Arguments, Row};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::protocol::lease::KEPT_AFTER_END;
 use crate::protocol::rows::{EraRow, LeaseRow};
 use crate::protocol::{Snapshot, Wanted};
 
@@ -24,6 +25,7 @@ use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
 mod keys;
+mod retention;
 mod whole;
 
 use keys::Keys;
@@ -131,14 +133,7 @@ pub(super) async fn snapshot(
         let mut fields = Fields::required(row, 2)?;
         match kind {
             0 => now = Some(place.time.at(clock(&mut fields)?)),
-            1 => {
-                let lease = rows::lease(&mut fields)?;
-                if !lease.members().any(|(name, _)| places.resources.contains_key(name)) {
-                    // It was granted while the rows were being held, and nothing holds its resource.
-                    return Err(Fault::Overtaken { table: "leases" });
-                }
-                snapshot.insert_lease(lease);
-            }
+            1 => snapshot.insert_lease(rows::lease(&mut fields)?),
             2 => {
                 let resource = keys.before_birth(row)?.clone();
                 let incarnation = fields.counter(Incarnation::new)?;
@@ -154,6 +149,15 @@ pub(super) async fn snapshot(
             6 => snapshot
                 .insert_control(rows::control(at(&keys.controls, row.try_get(1)?)?.clone(), &mut fields)?),
             7 => snapshot.insert_intent(rows::intent(keys.forwarded(row)?.clone(), &mut fields)?),
+            8 => {
+                let resource = at(&keys.kept.eras, row.try_get(1)?)?.clone();
+                let incarnation = fields.counter(Incarnation::new)?;
+                snapshot.insert_era(EraRow { resource, incarnation, born: fields.position()? });
+            }
+            9 => {
+                let resource = at(&keys.kept.recorded, row.try_get(1)?)?.clone();
+                snapshot.insert_operation(rows::operation(resource, &mut fields)?);
+            }
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }
@@ -161,6 +165,15 @@ pub(super) async fn snapshot(
         now = Some(place.time.at(later));
     }
     let now = now.ok_or_else(|| Fault::unreadable("an answer without a time"))?;
+    let is_unheld = |lease: &LeaseRow| {
+        let is_held = lease.members().any(|(name, _)| places.resources.contains_key(name));
+        // A tombstone that was folded has no row any more, and only leases that ended long ago.
+        !is_held && lease.ended_at.is_none_or(|at| at.plus(KEPT_AFTER_END) > now)
+    };
+    if snapshot.leases().any(is_unheld) {
+        // It was granted while the rows were being held, and nothing holds its resource.
+        return Err(Fault::Overtaken { table: "leases" });
+    }
     Ok((Loaded { snapshot, now }, places))
 }
 

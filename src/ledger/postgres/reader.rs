@@ -15,11 +15,12 @@ use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::ReadCells;
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
+    ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -31,6 +32,7 @@ use pool::{Pool, Work};
 mod intents;
 mod leases;
 mod listing;
+mod old;
 mod operations;
 mod pool;
 mod stopped;
@@ -167,6 +169,18 @@ impl Reader for PostgresReader {
         Box::pin(self.read(move |live| Box::pin(leases::ended(live, bucket, before, limit))))
     }
 
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        Box::pin(self.read(move |live| Box::pin(old::operations(live, from, before, limit))))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        Box::pin(self.read(move |live| Box::pin(old::controls(live, before, limit))))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        Box::pin(self.read(move |live| Box::pin(old::has_audit(live, before))))
+    }
+
     fn time(&self) -> Reading<'_, Timestamp> {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {
@@ -281,6 +295,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         leases::texts(),
         operations::texts(),
         listing::texts().to_vec(),
+        old::texts(),
         stopped::texts().to_vec(),
     ]
     .concat();

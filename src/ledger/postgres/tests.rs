@@ -125,6 +125,11 @@ fn every_read_begins_with_a_key() {
             "l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2",
             "l.state = 'pending_barrier' AND l.expires_ms > $1 ",
             "a.due_ms <= $1 ORDER BY a.due_ms, ",
+            // Through the index of operations by the hour, and that of control calls by their time.
+            "(o.created_ms / 3600000, o.bucket) >= ($1, $2) AND ",
+            "o.created_ms / 3600000 = $1 AND o.bucket = $2 AND ",
+            "c.at_ms < $1 ORDER BY c.at_ms LIMIT $2",
+            "a.at_ms < $1 LIMIT 1",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
         let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");

@@ -43,10 +43,11 @@ pub(super) enum Shape {
     ForgottenLease,
     NewControl,
     NewAudit,
+    AgedAudit,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -72,6 +73,7 @@ impl Shape {
         Self::ForgottenLease,
         Self::NewControl,
         Self::NewAudit,
+        Self::AgedAudit,
     ];
 
     /// Its name in the schema.
@@ -107,12 +109,14 @@ impl Shape {
             Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
             Self::NewAudit => "new_audit_v1[]",
+            Self::AgedAudit => "aged_audit_v1[]",
         }
     }
 
     /// How many values it has.
     pub(super) const fn width(self) -> i32 {
         match self {
+            Self::AgedAudit => 1,
             Self::KeyNamed | Self::KeyHashed | Self::ForgottenLease => 3,
             Self::KeyTarget | Self::ChangedEverywhere => 4,
             Self::KeyOperation | Self::KeyControl | Self::NewEra => 5,

@@ -16,6 +16,7 @@ use super::load::Places;
 use super::rows;
 use super::values::{Values, first, run_once};
 
+mod forgotten;
 mod group;
 mod intents;
 mod namespaces;
@@ -71,9 +72,11 @@ pub(super) fn write(
     let added = i64::try_from(changes.operations.len()).unwrap_or(i64::MAX);
     let step = step(connection, now, added)?;
     namespaces::write(connection, changes)?;
+    forgotten::fold(connection, changes, places)?;
     for (resource, group) in group::groups(changes, step.operations.saturating_sub(added))? {
         group.write(connection, resource, places.get(resource))?;
     }
+    forgotten::write(connection, changes)?;
     intents::write(connection, changes)?;
     for row in &changes.eras {
         run_once(connection, "incarnations", ERA_INSERT, |values| {
@@ -159,5 +162,6 @@ pub(super) fn texts() -> Vec<&'static str> {
         CONTROL_INSERT,
         AUDIT_INSERT,
     ];
-    [own, group::texts(), intents::texts(), namespaces::texts(), operations::texts()].concat()
+    [own, forgotten::texts(), group::texts(), intents::texts(), namespaces::texts(), operations::texts()]
+        .concat()
 }

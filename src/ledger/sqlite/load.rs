@@ -24,6 +24,7 @@ use super::values::first;
 
 mod intents;
 mod operations;
+mod retention;
 mod whole;
 
 pub(super) use intents::of_resource as intents;
@@ -79,6 +80,7 @@ pub(super) fn snapshot(connection: &Connection, wanted: &Wanted) -> Result<(Snap
         loading.era(one)?;
         loading.operation(one)?;
     }
+    loading.retention(wanted)?;
     for address in &wanted.targets {
         loading.target(address)?;
     }
@@ -263,5 +265,5 @@ pub(super) fn found_resource(
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, TARGET];
-    [own, intents::texts(), operations::texts(), whole::texts()].concat()
+    [own, intents::texts(), operations::texts(), retention::texts(), whole::texts()].concat()
 }

@@ -15,11 +15,12 @@ use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
+    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, Reader, Reading, ResourceFilter,
+    ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -34,6 +35,7 @@ use super::values::{each, first};
 mod intents;
 mod leases;
 mod listing;
+mod old;
 mod operations;
 mod stopped;
 
@@ -123,6 +125,18 @@ impl Reader for SqliteReader {
 
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         self.ask(move |connection| leases::ended(connection, bucket, before, limit))
+    }
+
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        self.ask(move |connection| old::operations(connection, from, before, limit))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        self.ask(move |connection| old::controls(connection, before, limit))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        self.ask(move |connection| old::has_audit(connection, before))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {
@@ -267,5 +281,14 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
-    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts(), stopped::texts()].concat()
+    [
+        own,
+        intents::texts(),
+        leases::texts(),
+        listing::texts(),
+        old::texts(),
+        operations::texts(),
+        stopped::texts(),
+    ]
+    .concat()
 }

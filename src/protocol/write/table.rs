@@ -55,8 +55,8 @@ pub(in super::super) fn judged_again(
 
 /// Rows 5 to 12.
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
-    stopped(case.namespace, case.row)
-        .or_else(|| life(case))
+    // What may have been recorded once is no "none" either where its life or its incarnation is over.
+    expired_if_pruned(case, stopped(case.namespace, case.row).or_else(|| life(case)))
         .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
         .or_else(|| fence(case))
 }
@@ -234,8 +234,7 @@ fn fence(case: &Case<'_>) -> Option<Refusal> {
 
 /// Whether a position is below the floor or revoked.
 pub(in super::super) fn is_stale(namespace: &InForce, row: &ResourceRow, position: Position) -> bool {
-    position.is_below(row.effective_floor(namespace.row.epoch))
-        || row.revoked_through.is_some_and(|mark| position.is_revoked_through(mark))
+    row.has_fenced(position, namespace.row.epoch)
 }
 
 /// The refusal of a stale position; it knows whether the caller only forgot the epoch.
@@ -247,9 +246,8 @@ pub(in super::super) fn stale(namespace: &InForce, claim: &Claim) -> Refusal {
 
 /// Whether the record of this operation may have been pruned: then "none" would be a guess.
 fn may_be_pruned(case: &Case<'_>) -> bool {
-    let Some(Mark { position: through, sequence }) = case.row.pruned_through else { return false };
-    let position = case.member.claim.position;
-    position.is_below(through) || (position == through && case.member.sequence <= sequence)
+    let mark = Mark { position: case.member.claim.position, sequence: case.member.sequence };
+    case.row.pruned_through.is_some_and(|through| !through.is_before(mark))
 }
 
 /// Row 13. An expiry that is seen here is written down even when the write is refused.
@@ -316,7 +314,7 @@ fn precondition(case: &Case<'_>) -> Option<Refusal> {
     expired_if_pruned(case, failed.then_some(Refusal::PreconditionFailed { current }))
 }
 
-/// A refusal by rows 12 to 17 of something that may have been recorded once is not a "none".
+/// A refusal by rows 5 to 7 or 12 to 17 of something that may have been recorded once is not a "none".
 fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusal> {
     match refusal {
         Some(_) if may_be_pruned(case) => Some(Refusal::OperationExpired),

@@ -9,5 +9,6 @@ mod lists;
 mod races;
 mod replicas;
 mod restart;
+mod retention;
 mod sweeping;
 mod undecided;

@@ -16,11 +16,12 @@ use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
 use fencegate::ledger::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
+    ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
 use fencegate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord};
-use fencegate::protocol::snapshot::OperationKey;
+use fencegate::protocol::snapshot::{ControlKey, OperationKey};
 
 /// What goes wrong from now on.
 #[derive(Debug, Default)]
@@ -155,6 +156,18 @@ impl Reader for ScriptedReader {
 
     fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
         self.scripted(self.inner.pending(now, limit))
+    }
+
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        self.scripted(self.inner.old_operations(from, before, limit))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        self.scripted(self.inner.old_controls(before, limit))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        self.scripted(self.inner.has_old_audit(before))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {

@@ -21,6 +21,8 @@ pub(super) struct Bounds {
     pub(super) templates: Vec<Template>,
     /// Pairs of templates that also come as one write.
     pub(super) batches: Vec<(usize, usize)>,
+    /// Whether records are forgotten, at any time and as soon as they may be.
+    pub(super) prunes: bool,
     /// Whether leases are handed over, and resources revoked, cancelled and reopened.
     pub(super) calls: bool,
 }
@@ -123,6 +125,7 @@ impl Bounds {
             templates: Vec::new(),
             batches: Vec::new(),
             calls: false,
+            prunes: false,
         }
     }
 

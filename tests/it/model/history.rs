@@ -75,6 +75,8 @@ pub(super) struct Page {
     pub(super) called: Vec<Called>,
     pub(super) contents: [Option<Content>; 3],
     pub(super) applied: Vec<Applied>,
+    /// Applied operations of which nothing is recorded any more.
+    pub(super) forgotten: Vec<Applied>,
 }
 
 /// The whole history that matters.
@@ -103,6 +105,7 @@ impl History {
             called: Vec::new(),
             contents: [None; 3],
             applied: Vec::new(),
+            forgotten: Vec::new(),
         };
         Self { epoch: 0, stopped: false, pages: vec![page; pages], grants: Vec::new() }
     }

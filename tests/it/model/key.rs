@@ -24,6 +24,11 @@ pub(super) fn key(snapshot: &Snapshot, history: &History, now: Timestamp) -> [u8
             bytes.put(at.0);
             bytes.put(at.1);
         }
+        for done in &page.forgotten {
+            for part in [done.incarnation, done.operation, done.at.0, done.at.1] {
+                bytes.put(part);
+            }
+        }
     }
     for row in snapshot.resources() {
         bytes.row(row);
@@ -82,10 +87,12 @@ impl Bytes {
         }
         self.put(row.incarnation.get());
         self.put(row.commit_no.get());
-        let applied = row.applied.map(|mark| (mark.position, plain(mark.sequence)));
-        let (position, sequence) = applied.unwrap_or_default();
-        self.position(position);
-        self.put(sequence);
+        for mark in [row.applied, row.pruned_through] {
+            let (position, sequence) =
+                mark.map(|mark| (mark.position, plain(mark.sequence))).unwrap_or_default();
+            self.position(position);
+            self.put(sequence);
+        }
     }
 
     fn record(&mut self, record: &OperationRecord) {

@@ -12,6 +12,7 @@ use fencegate::protocol::rows::Life;
 use fencegate::protocol::{Change, Outcome, Refusal, Snapshot};
 
 use super::bounds::Bounds;
+use super::forgetting;
 use super::history::{Applied, At, Content, History};
 use super::steps::{Token, Told, plain};
 use crate::support::world::name;
@@ -83,7 +84,11 @@ fn judge_verdict(history: &History, told: &Told<'_>, verdict: &MemberVerdict) {
     match &verdict.verdict {
         Verdict::Replay(written) => judge_replay(history, told, written),
         Verdict::Refuse(Refusal::OperationMismatch) => assert_eq!(same, Some(false), "I6"),
-        Verdict::Refuse(_) | Verdict::Admit { .. } => assert_eq!(same, None, "I4, I5: it is in the store"),
+        Verdict::Refuse(refusal) => {
+            assert_eq!(same, None, "I4, I5: it is in the store");
+            forgetting::refused(history, told, Some(refusal));
+        }
+        Verdict::Admit { .. } => assert_eq!(same, None, "I4, I5: it is in the store"),
     }
 }
 
@@ -109,6 +114,7 @@ fn judge_replay(history: &History, told: &Told<'_>, written: &Written) {
 fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timestamp) {
     let definition = bounds.world.definition();
     let (page, template) = (&history.pages[told.template.page], told.template);
+    forgetting::refused(history, told, None);
     assert!(
         told.at >= page.acknowledged,
         "I9, I10: {:?} after {:?} was acknowledged",

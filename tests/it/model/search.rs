@@ -11,7 +11,7 @@ use super::history::History;
 use super::key::key;
 use super::promises::changes_nothing;
 use super::steps::Step;
-use super::{calls, owners, promises};
+use super::{calls, forgetting, owners, promises};
 use crate::support::code::{Code, words};
 use crate::support::world::{TTL_MS, check};
 
@@ -133,6 +133,7 @@ fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, deci
         Step::Transfer(number) => {
             owners::judge_transfer(history, bounds, number, outcome, changes, now);
         }
+        Step::Prune(page) => forgetting::judge(history, page, changes),
         Step::Control(told) => calls::judge(history, bounds, told, outcome, changes, now),
         Step::Write { .. } | Step::Batch { .. } => {
             let told = state.history.told(bounds, step);

@@ -1,21 +1,23 @@
 //! What can happen next, and the command that it is.
 
 use fencegate::domain::breaker::{Breaker, Detector};
-use fencegate::domain::counter::Sequence;
+use fencegate::domain::counter::{Incarnation, Sequence};
 use fencegate::domain::lease::{AcquisitionTag, Holder};
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::Position;
+use fencegate::domain::resource::ResourceName;
 use fencegate::domain::seal::SealVerdict;
 use fencegate::domain::subject::Subject;
-use fencegate::domain::time::Timestamp;
+use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Advance, Claim, Member, Transfer, Write};
 use fencegate::protocol::control::{Control, ControlVerb};
+use fencegate::protocol::prune::{Prunable, Prune};
 use fencegate::protocol::whole::{Deed, WholeAct};
 use uuid::Uuid;
 
 use super::bounds::{Bounds, Template};
-use super::history::{At, History};
+use super::history::{Applied, At, History};
 use crate::support::world::{NAMESPACE, TTL_MS, acquire_by, at, name, release, renew};
 
 /// A token as it stands on a delivery.
@@ -58,6 +60,8 @@ pub(super) enum Step {
     /// A lease is handed over.
     Transfer(usize),
     Control(Call),
+    /// Records of a page are forgotten that are not needed any more.
+    Prune(usize),
     /// Half a ttl passes.
     Tick,
     /// The database is found to have gone back in time.
@@ -145,6 +149,9 @@ impl History {
             steps.push(Step::Trip);
         }
         for page in 0..bounds.pages.len() {
+            if bounds.prunes && !self.pages[page].applied.is_empty() {
+                steps.push(Step::Prune(page));
+            }
             if bounds.world.definition().issuer.is_external() {
                 steps.push(Step::Acquire { page, request: 1 });
             } else {
@@ -230,6 +237,7 @@ impl History {
             | Step::Advance { .. }
             | Step::Transfer(_)
             | Step::Control(_)
+            | Step::Prune(_)
             | Step::Tick
             | Step::Trip
             | Step::Epoch => Vec::new(),
@@ -249,6 +257,17 @@ impl History {
         })
     }
 
+    /// Everything is proposed in the order in which it was recorded, and is as old as it has to be.
+    fn prune(&self, resource: ResourceName, page: usize) -> Command {
+        let key = |done: &Applied| {
+            let id = OperationId::parse(&done.operation.to_string()).unwrap();
+            (Incarnation::new(done.incarnation).unwrap(), id)
+        };
+        let operations = self.pages[page].applied.iter().map(key).collect();
+        let what = Prunable::Operations { resource, operations };
+        Command::Prune(Prune { kept: Millis::default(), what })
+    }
+
     /// The command of a step; none where no command is sent.
     pub(super) fn command(&self, bounds: &Bounds, step: Step) -> Option<Command> {
         Some(match step {
@@ -266,6 +285,7 @@ impl History {
             }
             Step::Renew(number) => renew(&self.grants[number].id),
             Step::Transfer(number) => self.transfer(number),
+            Step::Prune(page) => self.prune(name(bounds.pages[page]), page),
             Step::Control(told) => Command::Control(Control {
                 verb: told.verb,
                 resource: name(bounds.pages[told.page]),

@@ -106,7 +106,7 @@ impl Running {
         Self::over(Place::new(kind).await, Arc::new(ManualClock::new())).await
     }
 
-    async fn over(place: Place, clock: Arc<ManualClock>) -> Self {
+    pub(crate) async fn over(place: Place, clock: Arc<ManualClock>) -> Self {
         let (ledger, committer) = match &place {
             Place::Nowhere => {
                 let (engine, reader, identity) = memory::open(DATABASE, clock.clone());

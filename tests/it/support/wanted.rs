@@ -47,6 +47,11 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
             some.insert_target(address.resource.clone(), row.clone());
         }
     }
+    for resource in &wanted.recorded {
+        if let Some(record) = all.operations().find(|record| record.resource == *resource) {
+            some.insert_operation(record.clone());
+        }
+    }
     for record in wanted.controls.iter().filter_map(|key| all.control(key)) {
         some.insert_control(record.clone());
     }

@@ -341,7 +341,14 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
                     .all(|(born, number)| born < era.born && number < era.incarnation)
             );
         }
-        Change::TargetStored { .. } | Change::AllTargetsRemoved(_) | Change::Audited(_) => {}
+        Change::TargetStored { .. }
+        | Change::AllTargetsRemoved(_)
+        | Change::Audited(_)
+        | Change::AuditForgotten { .. } => {}
+        Change::OperationPruned(_)
+        | Change::EraForgotten(_)
+        | Change::ControlForgotten(_)
+        | Change::ResourceFolded(_) => super::forgotten::check(snapshot, change),
         // What is there, a store behind HTTP knows alone: its removals are told of whatever the rows hold.
         Change::TargetRemoved(address) => {
             let rules = snapshot.namespace(&address.resource.namespace());
@@ -349,8 +356,7 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert!(elsewhere || snapshot.target(address).is_some(), "{address:?}");
         }
         Change::OperationRecorded(record) => {
-            let key = (record.resource.clone(), record.incarnation, record.operation_id.clone());
-            assert_eq!(snapshot.operation(&key), None, "an operation is recorded once");
+            assert_eq!(snapshot.operation(&record.key()), None, "an operation is recorded once");
         }
         Change::IntentAnnounced { row, payload } => {
             assert_eq!(snapshot.intent(&row.key()), None, "an operation is announced once");

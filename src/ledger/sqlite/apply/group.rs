@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::domain::resource::{ResourceName, Target};
 use crate::domain::time::Timestamp;
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
-use crate::protocol::rows::{ResourceRow, TargetRow};
+use crate::protocol::rows::{OperationRecord, ResourceRow, TargetRow};
 
 use super::super::super::cells::WriteCells;
 use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
@@ -18,6 +18,7 @@ use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
 use super::super::rows::{self, Place};
 use super::super::values::{Values, run, run_once};
+use super::forgotten;
 use super::operations::{self, Numbered};
 
 const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
@@ -89,6 +90,7 @@ pub(super) struct Group<'a> {
     /// When an operation was announced that is undecided still.
     announced: Option<Timestamp>,
     operations: Vec<Numbered<'a>>,
+    pruned: Vec<&'a OperationRecord>,
     cleared: bool,
     document: Option<&'a TargetChange>,
     targets: Vec<(&'a Target, &'a TargetChange)>,
@@ -104,6 +106,7 @@ pub(super) fn groups(
         row,
         announced: None,
         operations: Vec::new(),
+        pruned: Vec::new(),
         cleared: false,
         document: None,
         targets: Vec::new(),
@@ -126,6 +129,9 @@ pub(super) fn groups(
         if let Some(group) = groups.get_mut(&intent.record.resource) {
             group.announced = group.announced.max(Some(intent.record.created_at));
         }
+    }
+    for record in &changes.pruned {
+        groups.entry(&record.resource).or_insert_with(|| group(None)).pruned.push(record);
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -163,6 +169,7 @@ impl Group<'_> {
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
+        forgotten::operations(connection, resource, &mut place, &self.pruned)?;
         let newest_before = place.newest;
         for one in &self.operations {
             place.newest = Some(one.key.operation);
