@@ -100,6 +100,7 @@ pub async fn run(
         draining: shutdown.clone(),
     };
     tokio::spawn(door.ledger.sweeper().run());
+    tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };

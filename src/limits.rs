@@ -2,11 +2,13 @@
 
 mod recovery;
 mod stores;
+mod timeline;
 
 use std::time::Duration;
 
 pub use recovery::*;
 pub use stores::*;
+pub use timeline::*;
 
 /// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with
 /// 503 and Retry-After than with a longer queue.

@@ -82,7 +82,7 @@ pub(super) async fn write(
         wait,
         timeout,
     };
-    let clock = door.clock.clone();
+    let (clock, ledger) = (door.clock.clone(), door.ledger.clone());
     // It belongs to nobody once it has begun: a client that hangs up neither stops it nor loses its log line.
     let carried = tokio::spawn(
         async move {
@@ -91,6 +91,7 @@ pub(super) async fn write(
             let answer = carrying.carry(room).await;
             drop(memory);
             answer.note(&member, clock.monotonic().saturating_sub(began));
+            answer.remember(&ledger, &member, clock.monotonic());
             answer
         }
         .instrument(Span::current()),

@@ -10,8 +10,8 @@ use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
-    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
-    TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RefusalRow,
+    ResourceRow, TargetRow,
 };
 use crate::protocol::snapshot::OperationKey;
 
@@ -76,6 +76,8 @@ pub struct ChangeSet {
     pub controls: Vec<ControlRecord>,
     /// Lines for those who read the record.
     pub audit: Vec<AuditRow>,
+    /// Samples of what was refused. They come alone: no decision makes them.
+    pub refusals: Vec<RefusalRow>,
 }
 
 impl ChangeSet {

@@ -16,8 +16,11 @@ use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wan
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError};
+use super::refusals::Sample;
 use super::watch::Watch;
 use super::{Setting, Unserved};
+
+mod notes;
 
 /// A command with the place where its answer goes.
 pub(super) struct Job {
@@ -33,6 +36,8 @@ pub(super) enum Task {
     Wait(Box<Command>),
     /// Show that a transaction can be begun and ended.
     Probe,
+    /// Write samples of refusals down.
+    Note(Vec<Sample>),
 }
 
 /// What a job is answered.
@@ -85,7 +90,9 @@ impl<E: Engine> Driver<E> {
                     bytes = bytes.saturating_add(job.size());
                     batch.push(job);
                 }
+                let notes = notes::apart(&mut batch);
                 self.serve(batch).await;
+                self.note(notes).await;
             }
         }
         self.engine.close().await;
@@ -264,7 +271,7 @@ impl Job {
                 Command::Resolve(resolve) => resolve.resource.bucket(),
                 Command::Barrier(barrier) => barrier.resource.bucket(),
             },
-            Task::Probe => Bucket(0),
+            Task::Probe | Task::Note(_) => Bucket(0),
         }
     }
 
@@ -272,7 +279,7 @@ impl Job {
     fn unserved(&self, reason: &str) -> Unserved {
         match &self.task {
             Task::Command(_) | Task::Wait(_) => Unserved::Unavailable(Effect::None),
-            Task::Probe => Unserved::Unready(reason.to_owned()),
+            Task::Probe | Task::Note(_) => Unserved::Unready(reason.to_owned()),
         }
     }
 
@@ -300,7 +307,7 @@ impl Job {
                 | Command::Resolve(_)
                 | Command::Barrier(_) => 0,
             },
-            Task::Probe => 0,
+            Task::Probe | Task::Note(_) => 0,
         }
     }
 }

@@ -15,6 +15,7 @@ mod pieces;
 pub mod postgres;
 mod range;
 pub mod read;
+pub mod refusals;
 mod rows;
 pub mod sqlite;
 mod steps;
@@ -44,6 +45,7 @@ use crate::protocol::{Command, Context, Outcome};
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+use refusals::Refusals;
 use watch::Watch;
 
 pub use steps::MigrationState;
@@ -114,6 +116,7 @@ pub struct Ledger {
     watch: Arc<Watch>,
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
+    refusals: Arc<Refusals>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -151,8 +154,8 @@ impl Ledger {
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
         let looking = Arc::new(ended.drop_guard());
-        let ledger =
-            Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking: looking };
+        let (queues, refusals) = (queues.into(), Arc::default());
+        let ledger = Self { queues, reader, reads, setting, watch, attempts, refusals, _looking: looking };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

@@ -44,6 +44,8 @@ pub enum RecordedVerb {
     Control(ControlVerb),
     /// The beginning of a new epoch.
     AdvanceEpoch,
+    /// The change of a namespace's definition.
+    ChangeDefinition,
 }
 
 impl RecordedVerb {
@@ -53,6 +55,7 @@ impl RecordedVerb {
         match self {
             Self::Control(verb) => verb.word(),
             Self::AdvanceEpoch => "epoch",
+            Self::ChangeDefinition => "definition",
         }
     }
 }
@@ -380,6 +383,7 @@ fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {
         verb,
         position: row.issued.or_higher(row.floor),
         reason: Some(control.reason.clone()),
+        holder: None,
         at: now,
     })
 }

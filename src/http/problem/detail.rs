@@ -82,6 +82,12 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
         Refusal::EpochExhausted => "the last epoch has been begun; no other can follow it".to_owned(),
         Refusal::OperationsOpen { open } => undecided(open),
+        Refusal::VersionDiffers { recorded } => format!(
+            "version {recorded} of the definition is recorded: somebody else has changed it; look at it again"
+        ),
+        Refusal::ChangeUnsafe { why } => {
+            format!("what is there does not fit the new definition ({why}); use a new namespace")
+        }
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)

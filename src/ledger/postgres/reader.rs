@@ -17,7 +17,8 @@ use crate::protocol::snapshot::OperationKey;
 
 use super::super::cells::ReadCells;
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OperationFilter, ReadFailed, Reader,
+    Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -31,6 +32,7 @@ mod leases;
 mod listing;
 mod operations;
 mod pool;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct PostgresReader {
@@ -199,6 +201,35 @@ impl Reader for PostgresReader {
         }))
     }
 
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::audit(live, &resource, &before, limit).await })
+        }))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::refusals(live, &resource).await })
+        }))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        Box::pin(self.read(move |live| {
+            let filter = filter.clone();
+            Box::pin(async move { timeline::troubled(live, &filter).await })
+        }))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        let names = Arc::new(resources);
+        Box::pin(self.read(move |live| {
+            let names = names.clone();
+            Box::pin(async move { timeline::uncertain(live, &names).await })
+        }))
+    }
+
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
         Box::pin(self.read(move |live| {
             let resource = resource.clone();
@@ -269,7 +300,13 @@ use clock;
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
-    let further =
-        [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
+    let further = [
+        intents::texts(),
+        leases::texts(),
+        operations::texts(),
+        listing::texts().to_vec(),
+        timeline::texts(),
+    ]
+    .concat();
     texts.into_iter().chain(further).collect()
 }

@@ -43,10 +43,11 @@ pub(super) enum Shape {
     ForgottenLease,
     NewControl,
     NewAudit,
+    NotedRefusal,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -72,6 +73,7 @@ impl Shape {
         Self::ForgottenLease,
         Self::NewControl,
         Self::NewAudit,
+        Self::NotedRefusal,
     ];
 
     /// Its name in the schema.
@@ -106,7 +108,8 @@ impl Shape {
             Self::ChangedLease => "changed_lease_v2[]",
             Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
-            Self::NewAudit => "new_audit_v1[]",
+            Self::NewAudit => "new_audit_v2[]",
+            Self::NotedRefusal => "noted_refusal_v1[]",
         }
     }
 
@@ -123,12 +126,12 @@ impl Shape {
             Self::ChangedResource => 42,
             Self::PlacedResource => 30,
             Self::PlacedTarget => 10,
-            Self::NewTarget | Self::ChangedLease => 9,
+            Self::NewTarget | Self::ChangedLease | Self::NewAudit => 9,
             Self::NewOperation => 26,
             Self::NewIntent => 27,
             Self::ChangedIntent => 12,
             Self::NewLease => 18,
-            Self::NewNamespace | Self::NewAudit => 8,
+            Self::NewNamespace | Self::NotedRefusal => 8,
         }
     }
 }

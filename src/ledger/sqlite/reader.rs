@@ -17,7 +17,8 @@ use crate::protocol::snapshot::OperationKey;
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OperationFilter, Reader, Reading,
+    ResourceFilter, ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -33,6 +34,7 @@ mod intents;
 mod leases;
 mod listing;
 mod operations;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
@@ -142,6 +144,22 @@ impl Reader for SqliteReader {
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
         self.ask(move |connection| operations::page(connection, &filter))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        self.ask(move |connection| timeline::audit(connection, &resource, &before, limit))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        self.ask(move |connection| timeline::refusals(connection, &resource))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        self.ask(move |connection| timeline::troubled(connection, &filter))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        self.ask(move |connection| timeline::uncertain(connection, resources))
     }
 
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
@@ -258,5 +276,6 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
-    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts()].concat()
+    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts(), timeline::texts()]
+        .concat()
 }

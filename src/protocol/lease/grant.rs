@@ -36,7 +36,9 @@ pub(super) fn grant(
 ) -> Result<Decision, Inconsistent> {
     let mut positions = Vec::with_capacity(members.len());
     for member in &members {
-        let Some(position) = member.row.issued.following_in(member.namespace.row.epoch) else {
+        // Where another issuer served the namespace before, the floor stands above all that was issued here.
+        let newest = member.row.issued.or_higher(member.row.floor);
+        let Some(position) = newest.following_in(member.namespace.row.epoch) else {
             return Ok(Decision::refused(Refusal::TokenExhausted));
         };
         positions.push(position);
@@ -72,6 +74,7 @@ pub(super) fn grant(
             verb: request.verb,
             position,
             reason: None,
+            holder: request.holder.cloned(),
             at: now,
         }));
         resource_changed(&mut changes, known, after);

@@ -57,6 +57,8 @@ pub(crate) enum Code {
     NoSuchOperation,
     EpochExhausted,
     OperationsOpen,
+    VersionDiffers,
+    ChangeUnsafe,
     Acted,
     ActReplayed,
     Announced,
@@ -109,6 +111,8 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::NoSuchOperation => Code::NoSuchOperation,
         Refusal::EpochExhausted => Code::EpochExhausted,
         Refusal::OperationsOpen { .. } => Code::OperationsOpen,
+        Refusal::VersionDiffers { .. } => Code::VersionDiffers,
+        Refusal::ChangeUnsafe { .. } => Code::ChangeUnsafe,
     }
 }
 
