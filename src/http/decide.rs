@@ -104,7 +104,10 @@ pub(super) fn otherwise(outcome: &Outcome, in_words: impl FnOnce(&Refusal) -> Pr
 
 /// Remembers what was refused, for the timelines of its resources; never a payload, a seal or an acquisition id.
 fn remember(ledger: &Ledger, subject: &Subject, answer: &Result<Outcome, Unserved>, at: Duration) {
-    let sample = |resource: &ResourceName, refusal, presented, operation: Option<&OperationId>| {
+    let sample = |resource: &ResourceName, refusal: &Refusal, presented, operation: Option<&OperationId>| {
+        if let Refusal::DefinitionDiffers { recorded, configured } = refusal {
+            ledger.differs(&resource.namespace(), recorded, configured);
+        }
         let (resource, code) = (resource.clone(), problem::code_of(refusal).word());
         ledger.refused(Refused { resource, code, presented, operation_id: operation.cloned(), at });
     };

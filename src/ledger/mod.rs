@@ -6,6 +6,7 @@
 mod breaker;
 mod cells;
 pub mod changeset;
+mod differences;
 mod driver;
 pub mod engine;
 pub mod keys;
@@ -42,13 +43,14 @@ use crate::protocol::command::Claim;
 use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
 
+use differences::Differences;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
 use refusals::Refusals;
 use watch::Watch;
 
-pub use steps::MigrationState;
+pub use steps::{MigrationReport, MigrationState, PROTOCOL};
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +119,7 @@ pub struct Ledger {
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
     refusals: Arc<Refusals>,
+    differences: Arc<Differences>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -154,8 +157,17 @@ impl Ledger {
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
         let looking = Arc::new(ended.drop_guard());
-        let (queues, refusals) = (queues.into(), Arc::default());
-        let ledger = Self { queues, reader, reads, setting, watch, attempts, refusals, _looking: looking };
+        let ledger = Self {
+            queues: queues.into(),
+            reader,
+            reads,
+            setting,
+            watch,
+            attempts,
+            refusals: Arc::default(),
+            differences: Arc::default(),
+            _looking: looking,
+        };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

@@ -37,6 +37,7 @@ use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded, Seat};
+use super::steps;
 use super::time::SharedTime;
 use checkpoint::Checkpointer;
 use fault::Fault;
@@ -46,7 +47,7 @@ use readers::Readers;
 
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::SqliteReader;
-pub use schema::{migrate, migration_status};
+pub use schema::{finish, migrate, migration_report};
 
 /// How far the ledger has come, as this process saw it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,6 +105,9 @@ impl SqliteEngine {
         let found = open::identity(&connection).map_err(|fault| fault.to_string())?;
         if found.id != self.id || found.reached < self.progress.committed {
             return Err("another or an older database stands in its place; stop the gateway".to_owned());
+        }
+        if let Some(reason) = steps::too_old(found.least_protocol) {
+            return Err(reason);
         }
         let reached = open::barrier(&connection, self.time.now()).map_err(|fault| fault.to_string())?;
         self.progress.committed = reached;

@@ -8,3 +8,4 @@ mod opening;
 mod place;
 mod reading;
 mod twins;
+mod upgrade;

@@ -16,6 +16,7 @@ use crate::limits::{
 };
 
 use super::super::cells::ReadCells;
+use super::super::steps;
 use super::address::{Address, Host};
 use super::fault::Fault;
 use super::fields::Fields;
@@ -180,6 +181,9 @@ impl Shared {
         if found != Some(self.id) {
             return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
         }
+        if let Some(reason) = steps::too_old(least_protocol(connection).await?) {
+            return Err(Fault::Unusable(reason));
+        }
         self.go_on(before, server.seen)?;
         let shapes = Shapes::ask(connection).await?;
         if server.is_pooled {
@@ -305,6 +309,13 @@ async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, F
 pub(super) async fn database_id(connection: &mut PgConnection) -> Result<Option<Uuid>, Fault> {
     let query = sqlx::query_scalar("SELECT database_id FROM ledger WHERE one = 1").persistent(false);
     Ok(query.fetch_optional(connection).await?)
+}
+
+/// The lowest protocol that a process must speak to work on the database.
+async fn least_protocol(connection: &mut PgConnection) -> Result<u32, Fault> {
+    let query = sqlx::query_scalar("SELECT least_protocol FROM ledger WHERE one = 1").persistent(false);
+    let least: i64 = query.fetch_one(&mut *connection).await?;
+    Ok(u32::try_from(least).unwrap_or(u32::MAX))
 }
 
 /// Ends a connection in good order.

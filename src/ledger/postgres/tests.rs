@@ -125,6 +125,7 @@ fn every_read_begins_with_a_key() {
             "l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2",
             "l.state = 'pending_barrier' AND l.expires_ms > $1 ",
             "a.due_ms <= $1 ORDER BY a.due_ms, ",
+            "a.state = 'uncertain' AND a.resource = k.name",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
         let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");

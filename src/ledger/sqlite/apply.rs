@@ -59,8 +59,8 @@ const AUDIT_INSERT: &str = "INSERT INTO audit (bucket, resource, ledger_seq, ord
 /// have no bound.
 const REFUSAL_NOTE: &str = "INSERT INTO refusals (bucket, resource, slot, number, at_ms, code, presented_epoch, \
      presented_token, operation_id, times) \
-     SELECT ?1, ?2, n.number % 16, n.number, ?3, ?4, ?5, ?6, ?7, ?8 FROM (SELECT coalesce(max(f.number) + 1, 0) AS number \
-     FROM refusals AS f WHERE f.bucket = ?1 AND f.resource = ?2) AS n \
+     SELECT ?1, ?2, k.number % 16, k.number, ?3, ?4, ?5, ?6, ?7, ?8 FROM (SELECT coalesce(max(f.number) + 1, 0) AS number \
+     FROM refusals AS f WHERE f.bucket = ?1 AND f.resource = ?2) AS k \
      WHERE EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = ?1 AND r.resource = ?2) \
      ON CONFLICT (bucket, resource, slot) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms, \
      code = excluded.code, presented_epoch = excluded.presented_epoch, presented_token = excluded.presented_token, \

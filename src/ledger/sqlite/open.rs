@@ -13,6 +13,7 @@ use crate::domain::time::{Clock, Timestamp};
 
 use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
+use super::super::steps;
 use super::super::time::SharedTime;
 use super::checkpoint::Checkpointer;
 use super::fault::Fault;
@@ -91,6 +92,14 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// Its upgrade was finished, and this version is of before.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Protocol {
+        /// The database.
+        path: PathBuf,
+        /// What it demands, and what to do.
+        reason: String,
+    },
     /// A step of its schema is not the one of this binary.
     #[error(
         "{} was made with another step {version} of the schema than this binary has; run a released version of \
@@ -132,6 +141,8 @@ pub(super) struct Found {
     pub(super) time: Timestamp,
     /// How far it has come.
     pub(super) reached: LedgerSeq,
+    /// The lowest protocol that a process must speak.
+    pub(super) least_protocol: u32,
 }
 
 /// A database that is locked and up to date, and not yet in use.
@@ -165,6 +176,9 @@ impl Database {
             let (connection, durability) = schema::open(&path)?;
             let found = identify(&connection, new_id, clock.wall())
                 .map_err(|fault| OpenError::database(&path, fault))?;
+            if let Some(reason) = steps::too_old(found.least_protocol) {
+                return Err(OpenError::Protocol { path, reason });
+            }
             Ok(Self { path, connection, durability, found, clock, lock })
         })
         .await
@@ -270,13 +284,14 @@ fn identify(connection: &Connection, new_id: Uuid, wall: Timestamp) -> Result<Fo
 pub(super) fn identity(connection: &Connection) -> Result<Found, Fault> {
     let found = first(
         connection,
-        "SELECT database_id, clock_ms, ledger_seq FROM ledger WHERE one = 1",
+        "SELECT database_id, clock_ms, ledger_seq, least_protocol FROM ledger WHERE one = 1",
         |_| {},
         |columns| {
             Ok(Found {
                 id: columns.parsed(Uuid::parse_str)?,
                 time: columns.time()?,
                 reached: columns.counter(LedgerSeq::new)?,
+                least_protocol: columns.whole()?,
             })
         },
     )?;

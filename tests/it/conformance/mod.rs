@@ -8,4 +8,5 @@ mod lists;
 mod races;
 mod restart;
 mod sweeping;
+mod timelines;
 mod undecided;

@@ -16,6 +16,7 @@ mod order;
 mod places;
 mod pruned;
 mod queues;
+mod redefine;
 mod reopen;
 mod replay;
 mod rows;

@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod locks;
 mod opening;
+mod upgrade;
 
 use std::process::Command;
 
