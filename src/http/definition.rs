@@ -11,7 +11,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::subject;
 use crate::ledger::read::ResourceFilter;
 use crate::protocol::whole::{Deed, DefinitionChange, WholeAct};
-use crate::protocol::{Command, Outcome};
+use crate::protocol::{Command, Outcome, Refusal};
 
 use super::advance::reason_of;
 use super::body::Payload;
@@ -86,7 +86,18 @@ pub(super) async fn change(asked: Asked<'_>, payload: &mut Payload) -> Result<Re
         }
         return Ok(response);
     }
-    Err(otherwise(&outcome, |refusal| problem::refused_call(refusal, &About::default())))
+    Err(otherwise(&outcome, |refusal| {
+        if let Refusal::OperationsOpen { open } = refusal {
+            let names: Vec<String> =
+                open.iter().map(|(resource, _, id)| format!("{id} on {resource}")).collect();
+            let detail = format!(
+                "effects are under way or uncertain: {}; wait for them, or resolve what is uncertain",
+                names.join(", ")
+            );
+            return Problem::new(Code::OperationsOpen, detail);
+        }
+        problem::refused_call(refusal, &About::default())
+    }))
 }
 
 fn fields(body: &[u8], name: &Namespace) -> Result<(String, u32), Problem> {

@@ -13,6 +13,9 @@ use crate::protocol::snapshot::OperationKey;
 use super::super::wire;
 use super::refusal::About;
 
+const LEASE_OVER: &str = "the lease of this position has ended, and the contract lease_bound admits nothing after it; \
+                          acquire again";
+
 const DELIVER_SEALED: &str = "send the fencing_token of your acquire as it came";
 
 /// The reason of a refusal, and what to do next.
@@ -53,11 +56,7 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         Refusal::AdvanceForbidden => unregistered(&resource, about),
         Refusal::StaleToken { bare_in_later_epoch } => stale(*bare_in_later_epoch, about),
         Refusal::OperationExpired => expired(operation),
-        Refusal::LeaseNotLive => {
-            "the lease of this position has ended, and the contract lease_bound admits nothing \
-             after it; acquire again"
-                .to_owned()
-        }
+        Refusal::LeaseNotLive => LEASE_OVER.to_owned(),
         Refusal::GenerationSpent => spent(about),
         Refusal::SequenceRegressed { applied } => regressed(*applied, about),
         Refusal::SequenceGap { expected } => gap(*expected, about),
@@ -79,20 +78,35 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::FreshTokenRequired
         | Refusal::NoSuchLease
         | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
-        Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
-        Refusal::EpochExhausted => "the last epoch has been begun; no other can follow it".to_owned(),
-        Refusal::OperationsOpen { open } => undecided(open),
-        Refusal::VersionDiffers { recorded } => format!(
-            "version {recorded} of the definition is recorded: somebody else has changed it; look at it again"
-        ),
-        Refusal::ChangeUnsafe { why } => {
-            format!("what is there does not fit the new definition ({why}); use a new namespace")
-        }
+        Refusal::TokenExhausted
+        | Refusal::EpochExhausted
+        | Refusal::OperationsOpen { .. }
+        | Refusal::VersionDiffers { .. }
+        | Refusal::ChangeUnsafe { .. } => of_whole(refusal, &resource),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)
         ),
     }
+}
+
+/// The same, of ends of counters and of acts on a whole namespace.
+fn of_whole(refusal: &Refusal, resource: &str) -> String {
+    if let Refusal::OperationsOpen { open } = refusal {
+        return undecided(open);
+    }
+    if let Refusal::VersionDiffers { recorded } = refusal {
+        return format!(
+            "version {recorded} of the definition is recorded: somebody else has changed it; look at it again"
+        );
+    }
+    if let Refusal::ChangeUnsafe { why } = refusal {
+        return format!("what is there does not fit the new definition ({why}); use a new namespace");
+    }
+    if matches!(refusal, Refusal::EpochExhausted) {
+        return "the last epoch has been begun; no other can follow it".to_owned();
+    }
+    format!("the last token of {resource} is issued; use another resource")
 }
 
 /// What an act on a whole namespace waits for.

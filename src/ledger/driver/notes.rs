@@ -19,9 +19,9 @@ impl<E: Engine> Driver<E> {
     pub(super) async fn note(&mut self, notes: Vec<Job>) {
         for Job { task, reply } in notes {
             let Task::Note(samples) = task else { continue };
-            let noted = self.write_down(samples).await;
+            let written = self.write_down(samples).await;
             let failed = |reason: String| Unserved::Unready(reason);
-            drop(reply.send(noted.map(|()| None).map_err(failed)));
+            drop(reply.send(written.map(|()| None).map_err(failed)));
         }
     }
 

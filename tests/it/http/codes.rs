@@ -290,6 +290,19 @@ async fn absences(seen: &mut Seen) {
         ask("GET", "/v1/operations/one?resource=pages"),
         ask("GET", "/v1/operations/one?resource=nobody/a"),
         ask("GET", "/v1/operations/a%20b?resource=pages/a"),
+        ask("GET", "/v1/namespaces/a%2Fb"),
+        ask("GET", "/v1/namespaces/nobody"),
+        ask("GET", "/docs/errors/nothing"),
+    ];
+    for ask in asks.into_iter().chain(told_and_defined()).chain(calls()) {
+        tried(seen, &house, ask).await;
+    }
+}
+
+/// What is refused of timelines and of changes of a definition.
+fn told_and_defined() -> Vec<Ask> {
+    let post = |path: &str, body: serde_json::Value| ask("POST", path).json(&body);
+    vec![
         ask("GET", "/v1/timeline/pages"),
         ask("GET", "/v1/timeline/nobody/a"),
         ask("GET", "/v1/timeline/pages/never"),
@@ -303,13 +316,7 @@ async fn absences(seen: &mut Seen) {
         definition("pages", 1),
         post("/v1/namespaces/pages/definition", json!({"reason": "other", "confirm": "pages", "version": 1}))
             .with("idempotency-key", "one"),
-        ask("GET", "/v1/namespaces/a%2Fb"),
-        ask("GET", "/v1/namespaces/nobody"),
-        ask("GET", "/docs/errors/nothing"),
-    ];
-    for ask in asks.into_iter().chain(calls()) {
-        tried(seen, &house, ask).await;
-    }
+    ]
 }
 
 /// Repeats of a request id.
