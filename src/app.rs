@@ -38,7 +38,7 @@ use crate::limits::DRAIN_TIMEOUT;
 use desks::Desks;
 
 pub use crate::backing::probe::ProbeReport;
-pub use crate::ledger::MigrationState;
+pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
 pub use recover::{Recovery, Scope, recover};
 pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
@@ -109,6 +109,7 @@ pub async fn run(
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());
     tokio::spawn(door.ledger.compactor(kept).run());
+    tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
@@ -296,12 +297,7 @@ async fn log_differences(ledger: &Ledger) -> anyhow::Result<()> {
     for row in recorded {
         let Some(rules) = ledger.setting().namespaces.rules(&row.namespace) else { continue };
         if rules.definition != row.definition {
-            warn!(
-                namespace = %row.namespace,
-                recorded = %row.definition,
-                configured = %rules.definition,
-                "the configuration differs from the recorded definition; this namespace answers 503 definition_differs"
-            );
+            ledger.differs(&row.namespace, &row.definition, &rules.definition);
         }
     }
     Ok(())
@@ -314,33 +310,32 @@ pub enum MigrateMode {
     Apply,
     /// Only tell what is applied and what is missing.
     Status,
+    /// Apply what is missing, and then let no release work on the database that speaks a lower protocol than this one.
+    Finish,
 }
 
-/// Applies or lists the migrations of the configured database.
+/// Applies or lists the migrations of the configured database, or finishes its upgrade.
 ///
 /// # Errors
 /// When the database cannot be used, for example because a gateway has it open.
-pub fn migrate(
-    config: &Config,
-    mode: MigrateMode,
-) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
+pub fn migrate(config: &Config, mode: MigrateMode) -> impl Future<Output = anyhow::Result<MigrationReport>> {
     let database = config.database.clone();
     async move {
         match database {
-            Database::Memory => Ok(Vec::new()),
+            Database::Memory => Ok(MigrationReport { steps: Vec::new(), least_protocol: None }),
             Database::Postgres(address) => {
                 let address = postgres::Address::of(address.urls())?;
-                if mode == MigrateMode::Apply {
-                    postgres::migrate(&address).await?;
-                }
-                Ok(postgres::migration_status(&address).await?)
+                Ok(match mode {
+                    MigrateMode::Apply => postgres::migrate(&address).await?,
+                    MigrateMode::Status => postgres::migration_report(&address).await?,
+                    MigrateMode::Finish => postgres::finish(&address).await?,
+                })
             }
-            Database::Sqlite(path) => {
-                if mode == MigrateMode::Apply {
-                    sqlite::migrate(&path).await?;
-                }
-                Ok(sqlite::migration_status(&path).await?)
-            }
+            Database::Sqlite(path) => Ok(match mode {
+                MigrateMode::Apply => sqlite::migrate(&path).await?,
+                MigrateMode::Status => sqlite::migration_report(&path).await?,
+                MigrateMode::Finish => sqlite::finish(&path).await?,
+            }),
         }
     }
 }

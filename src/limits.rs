@@ -3,6 +3,7 @@
 mod recovery;
 mod retention;
 mod stores;
+mod timeline;
 mod witness;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
+pub use timeline::*;
 pub use witness::*;
 
 /// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with

@@ -38,3 +38,41 @@ CREATE INDEX controls_by_time ON controls (at_ms);
 
 -- Up to when lines of what was done are forgotten.
 CREATE TYPE aged_audit_v1 AS (before_ms bigint);
+
+-- The lowest protocol that a process must speak to work on this database. It is raised when every gateway is of a release
+-- that speaks it; one that speaks a lower one is refused from then on.
+ALTER TABLE ledger ADD COLUMN least_protocol bigint NOT NULL DEFAULT 1;
+
+-- Who held the lease, of an act on one. A line may tell of an earlier time than its transaction: an expiry is written down
+-- by whoever comes across it.
+ALTER TABLE audit ADD COLUMN holder text;
+
+-- Samples of what was refused: of each resource the last sixteen, in a ring. `number` counts them, and its rest by sixteen
+-- is the `slot`. No decision looks here.
+CREATE TABLE refusals (
+    bucket          smallint NOT NULL,
+    resource        text     COLLATE "C" NOT NULL,
+    slot            bigint   NOT NULL,
+    number          bigint   NOT NULL,
+    at_ms           bigint   NOT NULL,
+    code            text     COLLATE "C" NOT NULL,
+    presented_epoch bigint,
+    presented_token bigint,
+    operation_id    text     COLLATE "C",
+    times           bigint   NOT NULL,
+    PRIMARY KEY (bucket, resource, slot),
+    CHECK (slot BETWEEN 0 AND 15 AND number % 16 = slot)
+);
+
+-- The few that a person has to look at are found without walking past all others.
+CREATE INDEX resources_quarantined ON resources (resource) WHERE quarantined IS NOT NULL;
+CREATE INDEX intents_uncertain ON intents (resource) WHERE state = 'uncertain';
+
+CREATE TYPE new_audit_v2 AS (
+    bucket smallint, resource text, at_ms bigint, ordinal bigint, verb text, position_epoch bigint,
+    position_token bigint, reason text, holder text
+);
+CREATE TYPE noted_refusal_v1 AS (
+    bucket smallint, resource text, at_ms bigint, code text, presented_epoch bigint, presented_token bigint,
+    operation_id text, times bigint
+);

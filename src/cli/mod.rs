@@ -18,6 +18,7 @@ mod inspect;
 mod lease;
 mod man;
 mod migrate;
+mod namespaces;
 mod openapi;
 mod operations;
 mod output;
@@ -31,6 +32,7 @@ mod run;
 mod serve;
 mod settings;
 mod table;
+mod timeline;
 mod wish;
 mod words;
 mod write;
@@ -138,6 +140,12 @@ enum Command {
     ///
     /// Its positions, its floor, its lease, its contents.
     Inspect(inspect::Inspect),
+    /// Show what happened to a resource: who held it, what was accepted, what was refused and why
+    ///
+    /// Newest first. Refusals are samples: of each kind one in a second, and the last sixteen of them.
+    Timeline(timeline::Timeline),
+    /// List the namespaces, or change the recorded definition of one
+    Namespaces(namespaces::Namespaces),
     /// End the newest generation: its lease, and whatever it may still write
     ///
     /// The resource can be acquired at once. What an "unlock" button would do, but safe.
@@ -237,6 +245,8 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Write(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),
         Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Timeline(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Namespaces(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Revoke(call) => {
             with_client(&url, async |client| call.run(Verb::Revoke, &client, output).await)
         }

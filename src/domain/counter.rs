@@ -145,6 +145,8 @@ counter!(
 pub enum Counter {
     /// The epochs of a namespace.
     Epoch,
+    /// The versions of a definition.
+    Version,
     /// The sequence inside one position.
     Sequence,
     /// The commits of a resource.

@@ -33,6 +33,12 @@ impl Subject {
         }
     }
 
+    /// What is told of a resource is told of it, of its namespace, or of all of them.
+    #[must_use]
+    pub fn touching(resource: &ResourceName) -> [Self; 3] {
+        [Self::Resource(resource.clone()), Self::Namespace(resource.namespace()), Self::Everywhere]
+    }
+
     /// The name in rows and answers.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -29,6 +29,7 @@ pages! {
     "batch_unsupported",
     "body_too_large",
     "cancelled",
+    "change_unsafe",
     "counter_exhausted",
     "database_unavailable",
     "definition_differs",
@@ -81,6 +82,7 @@ pages! {
     "unknown_namespace",
     "unsupported_media_type",
     "upstream_unreachable",
+    "version_differs",
     "wait_timeout",
 }
 

@@ -41,6 +41,13 @@ pub(super) fn namespace_below(uri: &Uri, prefix: &str) -> Result<Namespace, Prob
     namespace_of(text)
 }
 
+/// The namespace between a prefix and a suffix of the path.
+pub(super) fn namespace_within(uri: &Uri, prefix: &str, suffix: &str) -> Result<Namespace, Problem> {
+    let bytes = decoded_below(uri, prefix);
+    let text = std::str::from_utf8(&bytes).map_err(|error| invalid(&not_utf8(&error)))?;
+    namespace_of(text.strip_suffix(suffix).unwrap_or(text))
+}
+
 /// The namespace of this name.
 pub(super) fn namespace_of(text: &str) -> Result<Namespace, Problem> {
     Namespace::parse(text).map_err(|error| invalid(&error))

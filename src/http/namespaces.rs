@@ -10,12 +10,14 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Epoch, Incarnation};
 use crate::domain::namespaces::NamespaceRules;
 use crate::domain::policy::{Issuer, Policy};
+use crate::domain::redefinition::Redefinition;
 use crate::domain::resource::Namespace;
 use crate::domain::subject::Subject;
 use crate::domain::upstream::Class;
 use crate::protocol::NamespaceRow;
 use crate::protocol::outcome::WholeView;
 
+use super::definition::{ChangeJson, has_resources};
 use super::names;
 use super::problem::Problem;
 use super::wire::{self, Rfc3339, Shown};
@@ -39,7 +41,11 @@ struct NamespaceJson<'a> {
     max_body_bytes: u64,
     lease: LeaseRulesJson,
     recorded: bool,
+    /// Of the recorded definition.
+    version: Option<u32>,
     differs: Option<String>,
+    /// What it would mean to record the configured one, where it differs.
+    change: Option<ChangeJson>,
     /// What stopped it, until an operator advances the epoch.
     breaker: Option<BreakerJson>,
 }
@@ -121,7 +127,12 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let known = asked.hall.namespaces();
     let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;
-    Ok(wire::json(StatusCode::OK, &namespace(&name, &rules, known.base(&name), recorded.get(&name))))
+    let mut shown = namespace(&name, &rules, known.base(&name), recorded.get(&name));
+    if let Some(change) = redefinition(&rules, recorded.get(&name)) {
+        let has_resources = has_resources(asked.hall, &name).await?;
+        shown.change = Some(ChangeJson::of(&change, Some(has_resources)));
+    }
+    Ok(wire::json(StatusCode::OK, &shown))
 }
 
 /// The namespaces that were ever used.
@@ -144,6 +155,11 @@ pub(super) async fn differing(hall: &Hall) -> Result<(usize, Vec<(Namespace, Str
 fn difference(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option<String> {
     let recorded = recorded.filter(|row| row.definition != rules.definition)?;
     Some(wire::difference(&recorded.definition, &rules.definition))
+}
+
+fn redefinition(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option<Redefinition> {
+    let from = recorded.map(|row| row.definition).filter(|recorded| *recorded != rules.definition)?;
+    Some(Redefinition { from, to: rules.definition })
 }
 
 fn namespace<'a>(
@@ -178,7 +194,9 @@ fn namespace<'a>(
             order: rules.order.word(),
         },
         recorded: recorded.is_some(),
+        version: recorded.map(|row| row.version),
         differs: difference(rules, recorded),
+        change: redefinition(rules, recorded).map(|change| ChangeJson::of(&change, None)),
         breaker: recorded.and_then(|row| row.breaker.as_ref()).map(BreakerJson::of),
     }
 }

@@ -82,13 +82,14 @@ pub(super) async fn write(
         wait,
         timeout,
     };
-    let (clock, span) = (door.clock.clone(), Span::current());
+    let (clock, ledger, span) = (door.clock.clone(), door.ledger.clone(), Span::current());
     // It belongs to nobody once it has begun: a client that hangs up neither stops it nor loses its log line.
     let carried = tokio::spawn(async move {
         let began = clock.monotonic();
         let answer = carrying.carry(room).await;
         drop(memory);
         span.in_scope(|| answer.note(&carrying.member, clock.monotonic().saturating_sub(began)));
+        answer.remember(&ledger, &carrying.member, clock.monotonic());
         answer
     });
     carried.await.map_err(|_| Problem::fault())?.answered().map_err(|problem| problem.about(&resource))

@@ -11,8 +11,8 @@ use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
-    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
-    TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RefusalRow,
+    ResourceRow, TargetRow,
 };
 use crate::protocol::snapshot::OperationKey;
 
@@ -87,6 +87,8 @@ pub struct ChangeSet {
     pub audit: Vec<AuditRow>,
     /// Up to when lines are forgotten, the oldest first, at most [`crate::limits::AUDIT_PRUNED_AT_ONCE`].
     pub forgotten_audit: Option<Timestamp>,
+    /// Samples of what was refused. They come alone: no decision makes them.
+    pub refusals: Vec<RefusalRow>,
 }
 
 impl ChangeSet {

@@ -22,6 +22,8 @@ use super::stopped::Stopped as StoppedHere;
 use super::watch::Watch;
 use super::{Setting, Unserved};
 
+mod notes;
+
 pub(super) use job::{Answer, Job, Task};
 use job::{goes_with, wanted_by};
 
@@ -78,7 +80,9 @@ impl<E: Engine> Driver<E> {
                     bytes = bytes.saturating_add(job.size());
                     batch.push(job);
                 }
+                let notes = notes::apart(&mut batch);
                 self.serve(batch).await;
+                self.note(notes).await;
             }
         }
         self.engine.close().await;

@@ -11,7 +11,7 @@ use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::{Clock, Timestamp};
 use crate::domain::upstream::Payload;
-use crate::limits::OPEN_OPERATIONS_SHOWN;
+use crate::limits::{OPEN_OPERATIONS_SHOWN, REFUSALS_KEPT};
 use crate::protocol::rows::EraRow;
 use crate::protocol::snapshot::OperationKey;
 use crate::protocol::wanted::OperationWanted;
@@ -19,6 +19,7 @@ use crate::protocol::{Snapshot, Wanted};
 
 use super::changeset::{ChangeSet, TargetChange};
 use super::engine::{CommitOutcome, Engine, EngineError, Identity, Loaded};
+use super::read::{AuditEntry, AuditPlace, NotedRefusal};
 use super::time::SharedTime;
 
 mod reader;
@@ -31,6 +32,8 @@ struct World {
     rows: Snapshot,
     bodies: BTreeMap<Address, Bytes>,
     payloads: BTreeMap<OperationKey, Payload>,
+    audit: Vec<AuditEntry>,
+    refusals: BTreeMap<ResourceName, Vec<NotedRefusal>>,
     ledger_seq: LedgerSeq,
 }
 
@@ -145,6 +148,10 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         rows.namespaces()
             .filter(|row| within(&row.namespace))
             .for_each(|row| view.insert_namespace(row.clone()));
+        rows.resources()
+            .map(|row| row.resource.namespace())
+            .filter(within)
+            .for_each(|name| view.set_populated(name));
         let open = rows.intents().filter(|intent| within(&intent.record.resource.namespace()));
         open.take(OPEN_OPERATIONS_SHOWN.try_into().unwrap_or(usize::MAX))
             .for_each(|intent| view.insert_intent(intent.clone()));
@@ -240,6 +247,7 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
         }
         world.rows.insert_lease(change.after.clone());
     }
+    told(world, changes);
     Ok(())
 }
 
@@ -253,8 +261,29 @@ fn forget(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
             return Err(EngineError::Conflict(format!("{:?} changed", row.resource)));
         }
         world.rows.remove_resource(&row.resource);
+        world.refusals.remove(&row.resource);
     }
     changes.forgotten_eras.iter().for_each(|era| world.rows.remove_era(era));
     changes.forgotten_controls.iter().for_each(|record| world.rows.remove_control(&record.record_key()));
     Ok(())
+}
+
+/// What no decision looks at.
+fn told(world: &mut World, changes: &ChangeSet) {
+    let transaction = world.ledger_seq.get().saturating_add(1);
+    for (ordinal, row) in (0..).zip(&changes.audit) {
+        let place = AuditPlace { at: row.at, transaction, ordinal };
+        world.audit.push(AuditEntry { place, row: row.clone() });
+    }
+    for row in &changes.refusals {
+        if world.rows.resource(&row.resource).is_none() {
+            continue;
+        }
+        let ring = world.refusals.entry(row.resource.clone()).or_default();
+        let number = ring.last().map_or(0, |last| last.number.saturating_add(1));
+        ring.push(NotedRefusal { number, row: row.clone() });
+        if ring.len() > REFUSALS_KEPT.try_into().unwrap_or(usize::MAX) {
+            ring.remove(0);
+        }
+    }
 }

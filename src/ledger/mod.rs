@@ -8,6 +8,7 @@ mod breaker;
 mod cells;
 pub mod changeset;
 pub mod compact;
+mod differences;
 mod driver;
 pub mod engine;
 mod guard;
@@ -19,6 +20,7 @@ pub mod postgres;
 pub mod prune;
 mod range;
 pub mod read;
+pub mod refusals;
 mod rows;
 pub mod sqlite;
 mod steps;
@@ -48,14 +50,16 @@ use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
 
 use breaker::Vigil;
+use differences::Differences;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+use refusals::Refusals;
 use stopped::Stopped;
 use watch::Watch;
 
 pub use guard::Guard;
-pub use steps::MigrationState;
+pub use steps::{MigrationReport, MigrationState, PROTOCOL};
 pub use witness::{Point, Record, WitnessError, WitnessFile};
 
 /// Why a command got no outcome.
@@ -125,6 +129,8 @@ pub struct Ledger {
     stopped: Arc<Stopped>,
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
+    refusals: Arc<Refusals>,
+    differences: Arc<Differences>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -169,7 +175,18 @@ impl Ledger {
         let queues: Arc<[_]> = queues.into();
         tokio::spawn(Vigil::over(guard, &queues, &reader).keep(ended.clone()));
         let looking = Arc::new(ended.drop_guard());
-        let ledger = Self { queues, reader, reads, setting, watch, stopped, attempts, _looking: looking };
+        let ledger = Self {
+            queues,
+            reader,
+            reads,
+            setting,
+            watch,
+            stopped,
+            attempts,
+            refusals: Arc::default(),
+            differences: Arc::default(),
+            _looking: looking,
+        };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 

@@ -52,7 +52,7 @@ use session::{Ended, Request};
 pub use address::Address;
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::PostgresReader;
-pub use schema::{migrate, migration_status};
+pub use schema::{finish, migrate, migration_report};
 pub use time::TimeSource;
 
 /// A writer. It owns one connection, by way of the task that runs it.

@@ -14,7 +14,8 @@ use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
-    IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RefusalRow, ResourceRow,
+    TargetRow,
 };
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
@@ -124,6 +125,35 @@ pub struct OldOperations {
     pub next: Option<OldPlace>,
 }
 
+/// A place in the audit: when, in which transaction, and where in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AuditPlace {
+    /// What the line tells of was at this time.
+    pub at: Timestamp,
+    /// A number of the transaction.
+    pub transaction: u64,
+    /// Its place in the transaction.
+    pub ordinal: u64,
+}
+
+/// A line of the audit with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Where it stands.
+    pub place: AuditPlace,
+    /// What it tells.
+    pub row: AuditRow,
+}
+
+/// A sample of what was refused, with its number in the resource's ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedRefusal {
+    /// It grows from sample to sample.
+    pub number: u64,
+    /// What it tells.
+    pub row: RefusalRow,
+}
+
 /// The committed state, for reading. Methods take what they need by value, so that a task of its own can run them.
 pub trait Reader: Send + Sync + 'static {
     /// A target, with its bytes when `with_body`.
@@ -166,6 +196,19 @@ pub trait Reader: Send + Sync + 'static {
 
     /// Operations of a resource, decided or not, newest first.
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>>;
+
+    /// What was done to a resource, to its namespace and to everything before this place, newest first, at most so many.
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>>;
+
+    /// Samples of what was refused of a resource, in no order: at most [`crate::limits::REFUSALS_KEPT`].
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>>;
+
+    /// Names of resources that a person has to look at, in order: quarantined ones, and those with an operation whose
+    /// outcome is uncertain. The life that the filter may name is not looked at.
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>>;
+
+    /// Those of these resources that have an operation whose outcome is uncertain, with one such operation.
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>>;
 
     /// The undecided operations of a resource, the oldest first.
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>>;

@@ -21,6 +21,7 @@ use crate::protocol::snapshot::ControlKey;
 use super::cells::{ReadCells, WriteCells};
 use super::packed;
 
+mod audit;
 mod intents;
 mod namespaces;
 mod operations;
@@ -258,6 +259,7 @@ pub(super) fn target_text(target: Option<&Target>) -> &str {
     target.map_or("", Target::as_str)
 }
 
+pub(super) use audit::{audit, audit_columns, refusal, refusal_columns, write_audit_place, write_refusal};
 pub(super) use intents::{
     intent, intent_columns, write_closed_intent, write_intent, write_intent_change, write_intent_key,
 };

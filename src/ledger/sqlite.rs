@@ -53,7 +53,7 @@ pub use copy::{CopyError, Described, back_up};
 pub use open::{Database, OpenError, OpenMode, look};
 pub use reader::SqliteReader;
 pub use restore::{InPlace, Restoring};
-pub use schema::{migrate, migration_status};
+pub use schema::{finish, migrate, migration_report};
 
 /// Said of a file that was written over.
 const OLDER: &str = "the file of the database is older than it was";

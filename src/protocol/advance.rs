@@ -53,6 +53,7 @@ pub(super) fn decide(
             verb: AuditVerb::Advanced,
             position: claim.position,
             reason: Some(advance.reason.clone()),
+            holder: None,
             at: now,
         }));
         resource_changed(&mut changes, known, after.clone());

@@ -8,8 +8,11 @@ use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
-use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
+
+mod record;
+
+pub use record::{ControlRecord, RecordedVerb};
 
 use super::change::resource_changed;
 use super::command::Claim;
@@ -19,58 +22,6 @@ use super::rows::{AuditRow, AuditVerb, Life, ResourceRow};
 use super::snapshot::ControlKey;
 use super::write::{row_of, table};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
-
-/// A control call that was carried out, in a key space of its own: a delayed copy does nothing and gets this answer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ControlRecord {
-    /// What it was done to.
-    pub subject: Subject,
-    /// What was done.
-    pub verb: RecordedVerb,
-    /// The caller's name for the call.
-    pub key: OperationId,
-    /// What makes two calls the same.
-    pub fingerprint: Fingerprint,
-    /// The answer, byte for byte.
-    pub body: Bytes,
-    /// When.
-    pub at: Timestamp,
-}
-
-impl ControlRecord {
-    /// Where it stands.
-    #[must_use]
-    pub fn record_key(&self) -> ControlKey {
-        (self.subject.clone(), self.verb, self.key.clone())
-    }
-}
-
-/// What a recorded call did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RecordedVerb {
-    /// A call on one resource.
-    Control(ControlVerb),
-    /// The beginning of a new epoch.
-    AdvanceEpoch,
-}
-
-impl RecordedVerb {
-    /// The word in rows.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Control(verb) => verb.word(),
-            Self::AdvanceEpoch => "epoch",
-        }
-    }
-
-    /// What a word in rows names.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        let epoch = Some(Self::AdvanceEpoch).filter(|verb| verb.word() == word);
-        epoch.or_else(|| ControlVerb::from_word(word).map(Self::Control))
-    }
-}
 
 /// What a control call does to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -398,6 +349,7 @@ fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {
         verb,
         position: row.issued.or_higher(row.floor),
         reason: Some(control.reason.clone()),
+        holder: None,
         at: now,
     })
 }

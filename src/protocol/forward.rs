@@ -174,6 +174,7 @@ impl<'a> Scene<'a> {
                 verb: super::rows::AuditVerb::Quarantined,
                 position: self.row.floor,
                 reason: Some(found.clone()),
+                holder: None,
                 at: self.now,
             }));
             self.row.quarantined = Some(found);

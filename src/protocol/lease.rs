@@ -15,7 +15,7 @@ use crate::domain::resource::ResourceName;
 use crate::domain::time::{Millis, Timestamp};
 
 use super::outcome::LeaseView;
-use super::rows::{LeaseRow, NamespaceRow, ResourceRow};
+use super::rows::{AuditRow, AuditVerb, LeaseRow, NamespaceRow, ResourceRow};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot, forward};
 
 pub(super) use acquire::acquire;
@@ -132,7 +132,8 @@ impl<'a> Member<'a> {
 
     /// The position that is issued next; none when the tokens are used up.
     fn following(&self) -> Option<Position> {
-        self.row.issued.following_in(self.namespace.row.epoch)
+        // Where another issuer served the namespace before, the floor stands above all that was issued here.
+        self.row.issued.or_higher(self.row.floor).following_in(self.namespace.row.epoch)
     }
 }
 
@@ -254,6 +255,32 @@ pub(super) fn end_lease(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
     // Two members of one batch see the same end; written down twice, the second would no longer fit its row.
     if !changes.contains(&change) {
         changes.push(change);
+        told(lease, end, changes);
+    }
+}
+
+/// Tells each resource of a lease that was live how it ended. What had ended before was told then, and what comes after
+/// it is told by itself: so a successor costs the record of its predecessor nothing.
+fn told(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
+    if !lease.state.is_live() {
+        return;
+    }
+    let verb = match end.state {
+        LeaseState::Released => AuditVerb::Released,
+        LeaseState::Superseded if end.at < lease.expires_at => AuditVerb::Superseded,
+        LeaseState::Expired | LeaseState::Superseded => AuditVerb::Expired,
+        // It goes on.
+        LeaseState::PendingBarrier | LeaseState::Held => return,
+    };
+    for (resource, position) in lease.members() {
+        changes.push(Change::Audited(AuditRow {
+            subject: resource.clone().into(),
+            verb,
+            position,
+            reason: end.cause.map(|cause| cause.word().to_owned()),
+            holder: lease.holder.clone(),
+            at: end.at.min(lease.expires_at),
+        }));
     }
 }
 

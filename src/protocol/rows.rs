@@ -1,5 +1,6 @@
 //! The durable state, as the rules see it (`protocol.md` section 3).
 
+mod audit;
 mod namespaces;
 mod operations;
 
@@ -11,13 +12,13 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Bucket, ResourceName, Target};
 use crate::domain::seal::KeyId;
-use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Validator;
 use uuid::Uuid;
 
 use super::queue::Queue;
 
+pub use audit::{AuditRow, AuditVerb, RefusalRow};
 pub use namespaces::{EverywhereRow, NamespaceRow};
 pub use operations::{
     Done, ForwardedHead, IntentRow, OperationRecord, RelayedHead, Resolution, SavedResponse,
@@ -272,64 +273,5 @@ impl LeaseRow {
     #[must_use]
     pub fn place(&self) -> LeaseRef {
         LeaseRef { bucket: self.resource.bucket(), acquisition: self.acquisition }
-    }
-}
-
-/// A line of what was done to a resource outside its content, or to a namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AuditRow {
-    /// What it was done to.
-    pub subject: Subject,
-    /// What was done.
-    pub verb: AuditVerb,
-    /// The position that it concerns.
-    pub position: Position,
-    /// The reason that the caller gave.
-    pub reason: Option<String>,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What an audit line tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AuditVerb {
-    /// A lease was granted.
-    Acquired,
-    /// The floor was raised without a write.
-    Advanced,
-    /// A lease was handed to a successor.
-    Transferred,
-    /// A generation was revoked.
-    Revoked,
-    /// The resource was cancelled.
-    Cancelled,
-    /// A cancellation was ended.
-    Reopened,
-    /// A doubt was ended by a person, or by a configured assumption.
-    Resolved,
-    /// Something was found that contradicts the record.
-    Quarantined,
-    /// The breaker was tripped.
-    Tripped,
-    /// A new epoch was begun.
-    EpochAdvanced,
-}
-
-impl AuditVerb {
-    /// The word in rows.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Acquired => "acquired",
-            Self::Advanced => "advanced",
-            Self::Transferred => "transferred",
-            Self::Revoked => "revoked",
-            Self::Cancelled => "cancelled",
-            Self::Reopened => "reopened",
-            Self::Resolved => "resolved",
-            Self::Quarantined => "quarantined",
-            Self::Tripped => "tripped",
-            Self::EpochAdvanced => "epoch_advanced",
-        }
     }
 }

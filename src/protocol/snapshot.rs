@@ -2,7 +2,7 @@
 //!
 //! Changes are applied to it as they are decided, so that later commands of a batch see those of earlier ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::lease::AcquisitionHash;
@@ -29,6 +29,7 @@ pub type ControlKey = (Subject, RecordedVerb, OperationId);
 pub struct Snapshot {
     everywhere: EverywhereRow,
     namespaces: BTreeMap<Namespace, NamespaceRow>,
+    populated: BTreeSet<Namespace>,
     resources: BTreeMap<ResourceName, ResourceRow>,
     eras: BTreeMap<ResourceName, BTreeMap<Position, Incarnation>>,
     targets: BTreeMap<Address, TargetRow>,
@@ -50,6 +51,13 @@ impl Snapshot {
     #[must_use]
     pub const fn everywhere(&self) -> &EverywhereRow {
         &self.everywhere
+    }
+
+    /// Whether a namespace that is acted on as a whole has resources.
+    #[must_use]
+    pub fn is_populated(&self, name: &Namespace) -> bool {
+        let mut heard_of = self.resources.keys();
+        self.populated.contains(name) || heard_of.any(|resource| resource.namespace() == *name)
     }
 
     /// The resource's row.
@@ -148,6 +156,11 @@ impl Snapshot {
     /// Brings in what holds for namespaces that were never used.
     pub fn set_everywhere(&mut self, row: EverywhereRow) {
         self.everywhere = row;
+    }
+
+    /// Says that a namespace has resources, without bringing one in.
+    pub fn set_populated(&mut self, name: Namespace) {
+        self.populated.insert(name);
     }
 
     /// Brings a namespace in.

@@ -54,7 +54,7 @@ pub struct Wanted {
     pub controls: BTreeSet<ControlKey>,
     /// Namespaces, or all of them, that are acted on as a whole: the engine holds every copy of their rows, so that
     /// nothing is decided in them at the same time, and brings some of their undecided operations, at most
-    /// [`crate::limits::OPEN_OPERATIONS_SHOWN`].
+    /// [`crate::limits::OPEN_OPERATIONS_SHOWN`], and whether there are resources.
     pub whole: BTreeSet<Subject>,
 }
 

@@ -21,6 +21,10 @@ use super::rows::{AuditRow, AuditVerb, EverywhereRow, NamespaceRow};
 use super::snapshot::{ControlKey, OperationKey};
 use super::{Change, Context, Decision, Inconsistent, Outcome, Refusal, Snapshot};
 
+mod redefine;
+
+pub use redefine::DefinitionChange;
+
 /// An act on a whole namespace, or on all of them; never on a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeAct {
@@ -51,6 +55,8 @@ pub enum Deed {
         /// Whether operations that are undecided may go on under the epoch that ends.
         leave_open: bool,
     },
+    /// Make the definition that this process was configured with the recorded one.
+    ChangeDefinition(DefinitionChange),
 }
 
 impl WholeAct {
@@ -62,6 +68,9 @@ impl WholeAct {
             Deed::AdvanceEpoch { key, .. } => {
                 Some((self.subject.clone(), RecordedVerb::AdvanceEpoch, key.clone()))
             }
+            Deed::ChangeDefinition(change) => {
+                Some((self.subject.clone(), RecordedVerb::ChangeDefinition, change.key.clone()))
+            }
         }
     }
 
@@ -69,7 +78,7 @@ impl WholeAct {
     #[must_use]
     pub fn resources(&self) -> &[ResourceName] {
         match &self.deed {
-            Deed::Trip(_) | Deed::AdvanceEpoch { .. } => &[],
+            Deed::Trip(_) | Deed::AdvanceEpoch { .. } | Deed::ChangeDefinition(_) => &[],
             Deed::Fold { resources, kept: _ } => resources,
         }
     }
@@ -98,6 +107,9 @@ pub(super) fn decide(
         Deed::AdvanceEpoch { key, reason, leave_open } => {
             let call = Call { key, reason, leave_open: *leave_open };
             Ok(advance_epoch(context, snapshot, act, &call, rows, changes, now))
+        }
+        Deed::ChangeDefinition(change) => {
+            redefine::decide(context, snapshot, act, change, (rows, changes), now)
         }
     }
 }
@@ -187,13 +199,8 @@ fn advance_epoch(
     now: Timestamp,
 ) -> Decision {
     let fingerprint = call.fingerprint(&act.subject);
-    let known = act.record_key().and_then(|key| snapshot.control(&key));
-    if let Some(record) = known {
-        if record.fingerprint != fingerprint {
-            return Decision::refused(Refusal::OperationMismatch);
-        }
-        let replayed = Acted { subject: act.subject.clone(), body: record.body.clone(), replayed: true };
-        return Decision::unchanged(Outcome::Acted(Box::new(replayed)));
+    if let Some(decision) = recorded(snapshot, act, &fingerprint) {
+        return decision;
     }
     let open = open_in(snapshot, &act.subject);
     if !call.leave_open && !open.is_empty() {
@@ -229,6 +236,16 @@ fn advance_epoch(
     Decision { outcome: Outcome::Acted(Box::new(acted)), changes }
 }
 
+/// The answer to a call that was carried out before under the same key.
+fn recorded(snapshot: &Snapshot, act: &WholeAct, fingerprint: &Fingerprint) -> Option<Decision> {
+    let record = act.record_key().and_then(|key| snapshot.control(&key))?;
+    if record.fingerprint != *fingerprint {
+        return Some(Decision::refused(Refusal::OperationMismatch));
+    }
+    let replayed = Acted { subject: act.subject.clone(), body: record.body.clone(), replayed: true };
+    Some(Decision::unchanged(Outcome::Acted(Box::new(replayed))))
+}
+
 fn highest_epoch(rows: &[NamespaceRow], everywhere: Option<&EverywhereRow>) -> Epoch {
     let epochs = rows.iter().map(|row| row.epoch).chain(everywhere.map(|row| row.epoch));
     epochs.max().unwrap_or_default()
@@ -251,6 +268,7 @@ fn audit(act: &WholeAct, verb: AuditVerb, epoch: Epoch, reason: &str, at: Timest
         verb,
         position: Position::new(epoch, Token::ZERO),
         reason: Some(reason.to_owned()),
+        holder: None,
         at,
     })
 }

@@ -9,4 +9,5 @@ mod place;
 mod reading;
 mod restored;
 mod twins;
+mod upgrade;
 mod witness;

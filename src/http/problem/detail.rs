@@ -15,6 +15,9 @@ use crate::protocol::snapshot::OperationKey;
 use super::super::wire;
 use super::refusal::About;
 
+const LEASE_OVER: &str = "the lease of this position has ended, and the contract lease_bound admits nothing after it; \
+                          acquire again";
+
 const DELIVER_SEALED: &str = "send the fencing_token of your acquire as it came";
 
 /// The reason of a refusal, and what to do next.
@@ -54,11 +57,7 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         Refusal::StaleToken { bare_in_later_epoch: true, .. } => bare(about),
         Refusal::StaleToken { external, .. } => stale(*external, about),
         Refusal::OperationExpired => expired(operation),
-        Refusal::LeaseNotLive => {
-            "the lease of this position has ended, and the contract lease_bound admits nothing \
-             after it; acquire again"
-                .to_owned()
-        }
+        Refusal::LeaseNotLive => LEASE_OVER.to_owned(),
         Refusal::GenerationSpent => spent(about),
         Refusal::SequenceRegressed { applied } => regressed(*applied, about),
         Refusal::SequenceGap { expected } => gap(*expected, about),
@@ -80,9 +79,11 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::FreshTokenRequired
         | Refusal::NoSuchLease
         | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
-        Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
-        Refusal::CounterExhausted(counter) => used_up(*counter, &resource),
-        Refusal::OperationsOpen { open } => undecided(open),
+        Refusal::TokenExhausted
+        | Refusal::CounterExhausted(_)
+        | Refusal::OperationsOpen { .. }
+        | Refusal::VersionDiffers { .. }
+        | Refusal::ChangeUnsafe { .. } => of_whole(refusal, &resource),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)
@@ -90,12 +91,31 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
     }
 }
 
+/// The same, of ends of counters and of acts on a whole namespace.
+fn of_whole(refusal: &Refusal, resource: &str) -> String {
+    if let Refusal::OperationsOpen { open } = refusal {
+        return undecided(open);
+    }
+    if let Refusal::VersionDiffers { recorded } = refusal {
+        return format!(
+            "version {recorded} of the definition is recorded: somebody else has changed it; look at it again"
+        );
+    }
+    if let Refusal::ChangeUnsafe { why } = refusal {
+        return format!("what is there does not fit the new definition ({why}); use a new namespace");
+    }
+    if let Refusal::CounterExhausted(counter) = refusal {
+        return used_up(*counter, resource);
+    }
+    format!("the last token of {resource} is issued; use another resource")
+}
+
 /// What an act on a whole namespace waits for.
 fn undecided(open: &[OperationKey]) -> String {
     let names: Vec<String> = open.iter().map(|(resource, _, id)| format!("{id} on {resource}")).collect();
     format!(
-        "effects are under way or uncertain: {}; wait for them, resolve what is uncertain, or send \
-         \"leave_open\": true to let them go on under the epoch that ends",
+        "effects are under way or uncertain: {}; wait for them, or resolve what is uncertain; a new epoch can also let \
+         them go on under the one that ends, with \"leave_open\": true",
         names.join(", ")
     )
 }
@@ -113,6 +133,7 @@ fn stopped(namespace: &Namespace, breaker: &Breaker) -> String {
 /// A counter at its end, and what can be done without it.
 fn used_up(counter: Counter, resource: &str) -> String {
     match counter {
+        Counter::Version => "the last version of the definition is recorded; use a new namespace".to_owned(),
         Counter::Epoch => "the last epoch has been begun; no other can follow it".to_owned(),
         Counter::Sequence => {
             "the last sequence of this generation was accepted; acquire a new generation, which counts anew"

@@ -73,6 +73,8 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::TokenExhausted => Code::TokenExhausted,
         Refusal::CounterExhausted(_) => Code::CounterExhausted,
         Refusal::OperationsOpen { .. } => Code::OperationsOpen,
+        Refusal::VersionDiffers { .. } => Code::VersionDiffers,
+        Refusal::ChangeUnsafe { .. } => Code::ChangeUnsafe,
         Refusal::IssuerExternal => Code::IssuerExternal,
     }
 }

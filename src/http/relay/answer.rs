@@ -13,6 +13,8 @@ use tracing::info;
 
 use crate::domain::operation::Effect;
 use crate::domain::upstream::{Field, Relayed};
+use crate::ledger::Ledger;
+use crate::ledger::refusals::Refused;
 use crate::protocol::command::Member;
 use crate::protocol::outcome::{Standing, Written};
 use crate::protocol::rows::RelayedHead;
@@ -66,6 +68,22 @@ impl Carried {
             latency_us,
             "decided"
         );
+    }
+
+    /// Remembers what the gateway refused, for the timeline of the resource. What the store refused is told by the record of
+    /// the operation.
+    pub(super) fn remember(&self, ledger: &Ledger, member: &Member, at: Duration) {
+        let Self::Refused(problem) = self else { return };
+        if !problem.code().is_verdict() {
+            return;
+        }
+        ledger.refused(Refused {
+            resource: member.address.resource.clone(),
+            code: problem.code().word(),
+            presented: Some(member.claim.position),
+            operation_id: Some(member.operation_id.clone()),
+            at,
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::super::Unserved;
+use super::super::refusals::Sample;
 use crate::domain::operation::Effect;
 use crate::domain::resource::{Bucket, ResourceName};
 use crate::limits::BATCH_BODY_BYTES;
@@ -23,6 +24,8 @@ pub(in super::super) enum Task {
     Wait(Box<Command>),
     /// Show that a transaction can be begun and ended.
     Probe,
+    /// Write samples of refusals down.
+    Note(Vec<Sample>),
 }
 
 /// What a job is answered.
@@ -61,7 +64,7 @@ impl Job {
                 Command::Resolve(resolve) => resolve.resource.bucket(),
                 Command::Barrier(barrier) => barrier.resource.bucket(),
             },
-            Task::Probe => Bucket(0),
+            Task::Probe | Task::Note(_) => Bucket(0),
         }
     }
 
@@ -71,7 +74,7 @@ impl Job {
             Task::Command(command) => {
                 matches!(command.as_ref(), Command::Whole(WholeAct { deed: Deed::Trip(_), .. }))
             }
-            Task::Wait(_) | Task::Probe => false,
+            Task::Wait(_) | Task::Probe | Task::Note(_) => false,
         }
     }
 
@@ -79,7 +82,7 @@ impl Job {
     pub(super) fn unserved(&self, reason: &str) -> Unserved {
         match &self.task {
             Task::Command(_) | Task::Wait(_) => Unserved::Unavailable(Effect::None),
-            Task::Probe => Unserved::Unready(reason.to_owned()),
+            Task::Probe | Task::Note(_) => Unserved::Unready(reason.to_owned()),
         }
     }
 
@@ -108,7 +111,7 @@ impl Job {
                 | Command::Resolve(_)
                 | Command::Barrier(_) => 0,
             },
-            Task::Probe => 0,
+            Task::Probe | Task::Note(_) => 0,
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, Operati
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::read::{
-    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
-    ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::Shared;
 use crate::domain::time::Timestamp;
@@ -153,13 +153,7 @@ impl Reader for MemoryReader {
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
         let now = self.shared.now();
         let world = self.shared.world();
-        let wanted = |row: &&ResourceRow| {
-            filter.namespace.as_ref().is_none_or(|name| row.resource.namespace() == *name)
-                && filter.prefix.as_ref().is_none_or(|prefix| row.resource.as_str().starts_with(prefix))
-                && filter.life.is_none_or(|life| row.life == life)
-                && filter.after.as_ref().is_none_or(|after| row.resource > *after)
-        };
-        let rows = world.rows.resources().filter(wanted).take(page(filter.limit));
+        let rows = world.rows.resources().filter(|row| lets_through(&filter, row)).take(page(filter.limit));
         at_once(rows.map(|row| whole(&world.rows, row, now)).collect())
     }
 
@@ -195,6 +189,40 @@ impl Reader for MemoryReader {
         found.sort_by_key(|record| Reverse(key(record)));
         found.truncate(page(filter.limit));
         at_once(Ok(found))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        let world = self.shared.world();
+        let subjects = Subject::touching(&resource);
+        let wanted = |entry: &&AuditEntry| entry.place < before && subjects.contains(&entry.row.subject);
+        let mut found: Vec<AuditEntry> = world.audit.iter().filter(wanted).cloned().collect();
+        found.sort_by_key(|entry| Reverse(entry.place));
+        found.truncate(page(limit));
+        at_once(Ok(found))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        at_once(Ok(self.shared.world().refusals.get(&resource).cloned().unwrap_or_default()))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        let world = self.shared.world();
+        let limit = page(filter.limit);
+        let filter = ResourceFilter { life: None, ..filter };
+        let troubled = |row: &&ResourceRow| {
+            row.quarantined.is_some() || uncertain(&world.rows, &row.resource).next().is_some()
+        };
+        let rows = world.rows.resources().filter(|row| lets_through(&filter, row)).filter(troubled);
+        at_once(Ok(rows.map(|row| row.resource.clone()).take(limit).collect()))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        let world = self.shared.world();
+        let found = resources.into_iter().filter_map(|name| {
+            let id = uncertain(&world.rows, &name).next()?.record.operation_id.clone();
+            Some((name, id))
+        });
+        at_once(Ok(found.collect()))
     }
 
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
@@ -271,4 +299,18 @@ impl Reader for MemoryReader {
 /// All records, decided or not.
 fn records(rows: &Snapshot) -> impl Iterator<Item = &OperationRecord> {
     rows.operations().chain(rows.intents().map(|intent| &intent.record))
+}
+
+fn lets_through(filter: &ResourceFilter, row: &ResourceRow) -> bool {
+    filter.namespace.as_ref().is_none_or(|name| row.resource.namespace() == *name)
+        && filter.prefix.as_ref().is_none_or(|prefix| row.resource.as_str().starts_with(prefix))
+        && filter.life.is_none_or(|life| row.life == life)
+        && filter.after.as_ref().is_none_or(|after| row.resource > *after)
+}
+
+fn uncertain<'r>(
+    rows: &'r Snapshot,
+    resource: &ResourceName,
+) -> impl Iterator<Item = &'r IntentRow> + use<'r> {
+    rows.intents_of(resource).filter(|intent| intent.record.state == OperationState::Uncertain)
 }

@@ -10,6 +10,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::domain::resource::Address;
+use crate::limits::REFUSALS_LOCK_TIMEOUT_MS;
 use crate::protocol::rows::{AuditRow, IntentRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
@@ -33,8 +34,8 @@ mod parts;
 use intents::{Announced, INTENTS_CLOSE, INTENTS_INSERT, INTENTS_UPDATE, PIECES_CLOSE, Rest};
 use leases::{CONTROLS_INSERT, LEASES_FORGET, LEASES_INSERT, LEASES_UPDATE};
 use parts::{
-    AUDIT_INSERT, ERAS_INSERT, Expects, OPERATIONS_INSERT, Part, RESOURCES_INSERT, RESOURCES_REPLACE,
-    RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
+    AUDIT_INSERT, ERAS_INSERT, Expects, OPERATIONS_INSERT, Part, REFUSALS_NOTE, RESOURCES_INSERT,
+    RESOURCES_REPLACE, RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
 };
 
 /// What one statement does: rows for each of its parts.
@@ -47,12 +48,21 @@ pub(super) struct Work {
 pub(super) struct Prepared {
     statements: Vec<Work>,
     rests: Vec<Rest>,
+    /// Whether it gives way to whoever holds a row.
+    yields: bool,
 }
+
+/// Samples of refusals are worth no wait: what comes behind them in the queue are commits.
+const YIELD: &str = "SELECT set_config('lock_timeout', '100', true)";
+
+// The text says it as a literal.
+const _: () = assert!(REFUSALS_LOCK_TIMEOUT_MS == 100);
 
 /// Prepares the changes of a batch. Bodies that lie on disk are read on the way.
 pub(super) async fn prepared(changes: &ChangeSet, places: &Places) -> Result<Prepared, Fault> {
     let (announced, rests) = intents::announced(changes).await?;
-    Ok(Prepared { statements: prepare(changes, places, announced), rests })
+    let yields = !changes.refusals.is_empty();
+    Ok(Prepared { statements: prepare(changes, places, announced), rests, yields })
 }
 
 /// Removals first, for in one statement no part sees what another one did.
@@ -87,6 +97,7 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced
     then.add(&LEASES_FORGET, &changes.forgotten, rows::write_forgotten);
     then.add(&CONTROLS_INSERT, &changes.controls, rows::write_control);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
+    then.add(&REFUSALS_NOTE, &changes.refusals, rows::write_refusal);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
 }
 
@@ -206,6 +217,9 @@ impl Work {
 /// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
 pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<Written>, Fault> {
     let mut written = None;
+    if prepared.yields {
+        live.fetch(YIELD, PgArguments::default()).await?;
+    }
     for one in &prepared.statements {
         written = Some(one.run(live).await?);
     }
@@ -240,6 +254,7 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
         LEASES_FORGET,
         CONTROLS_INSERT,
         AUDIT_INSERT,
+        REFUSALS_NOTE,
     ];
     parts
         .iter()

@@ -1,5 +1,6 @@
 //! The values of each shape, in the order in which the schema lists them.
 
+use crate::domain::lease::Holder;
 use crate::domain::resource::{Address, ResourceName};
 use crate::domain::time::Timestamp;
 use crate::protocol::control::ControlRecord;
@@ -78,6 +79,7 @@ pub(super) fn audit(cells: &mut Tuples, (ordinal, row): (usize, &AuditRow)) {
     cells.text(row.verb.word());
     cells.position(row.position);
     cells.maybe_text(row.reason.as_deref());
+    cells.maybe_text(row.holder.as_ref().map(Holder::as_str));
 }
 
 pub(super) fn pruned(cells: &mut Tuples, (at, record): (usize, &OperationRecord)) {

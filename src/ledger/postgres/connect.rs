@@ -18,6 +18,7 @@ use crate::limits::{
 
 use super::super::cells::ReadCells;
 use super::super::guard::Guard;
+use super::super::steps;
 use super::address::{Address, Host};
 use super::fault::Fault;
 use super::fields::Fields;
@@ -192,6 +193,9 @@ impl Shared {
             // Its breaker is not ours to trip: it may be somebody else's database, and in order.
             return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
         }
+        if let Some(reason) = steps::too_old(least_protocol(connection).await?) {
+            return Err(Fault::Unusable(reason));
+        }
         if let Some(told) = history::missing(connection, &self.guard, &self.time).await? {
             return Err(self.fall_back(&mut self.seen(), server.seen, Detector::Acks, told));
         }
@@ -314,6 +318,13 @@ async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, F
 pub(super) async fn database_id(connection: &mut PgConnection) -> Result<Option<Uuid>, Fault> {
     let query = sqlx::query_scalar("SELECT database_id FROM ledger WHERE one = 1").persistent(false);
     Ok(query.fetch_optional(connection).await?)
+}
+
+/// The lowest protocol that a process must speak to work on the database.
+async fn least_protocol(connection: &mut PgConnection) -> Result<u32, Fault> {
+    let query = sqlx::query_scalar("SELECT least_protocol FROM ledger WHERE one = 1").persistent(false);
+    let least: i64 = query.fetch_one(&mut *connection).await?;
+    Ok(u32::try_from(least).unwrap_or(u32::MAX))
 }
 
 /// Ends a connection in good order.

@@ -18,6 +18,7 @@ use crate::protocol::{Snapshot, Wanted};
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::engine::Loaded;
 use super::super::rows::{self, lease_columns, namespace_columns, resource_columns};
+use super::super::steps;
 use super::connect::Live;
 use super::fault::Fault;
 use super::fields::Fields;
@@ -84,11 +85,13 @@ const HOLD_BY_LEASE: &str = concat!(
     )
 );
 
-/// The time after the rows are held, and whether the server takes writes and keeps them.
+/// The time after the rows are held, whether the server takes writes and keeps them, and which protocol the database
+/// demands.
 const CLOCK: &str = "SELECT 0::smallint, 0, ROW(\
                      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(), \
                      current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
-                     current_setting('statement_timeout'))";
+                     current_setting('statement_timeout'), \
+                     (SELECT least_protocol FROM ledger WHERE one = 1))";
 
 /// Leases over several resources, held: whoever holds only one of these resources may end such a lease too.
 const HOLD_LEASES: &str = concat!(
@@ -276,7 +279,11 @@ fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
              statement-cache-capacity=0 to the database address"
         )));
     }
-    Ok(ms)
+    let least = fields.integer()?;
+    match steps::too_old(u32::try_from(least).unwrap_or(u32::MAX)) {
+        Some(reason) => Err(Fault::Unusable(reason)),
+        None => Ok(ms),
+    }
 }
 
 fn hashed<'k>(keys: impl IntoIterator<Item = &'k (Bucket, [u8; 32])>) -> Tuples {

@@ -96,6 +96,14 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// Its upgrade was finished, and this version is of before.
+    #[error("{address} cannot be used: {reason}")]
+    Protocol {
+        /// The database.
+        address: String,
+        /// What it demands, and what to do.
+        reason: String,
+    },
     /// A step of its schema is not the one of this binary.
     #[error(
         "{address} was made with another step {version} of the schema than this binary has; run a released version \
@@ -155,6 +163,7 @@ impl Database {
         let (mut connection, server, host) = schema::reach(address).await?;
         server.fit().map_err(|reason| OpenError::Unfit { address: address.to_string(), reason })?;
         schema::ensure(address, &mut connection, mode).await?;
+        schema::demand(address, &mut connection).await?;
         let id = identify(&mut connection, &server, new_id)
             .await
             .map_err(|fault| OpenError::database(address, fault))?;

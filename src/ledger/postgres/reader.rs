@@ -19,8 +19,8 @@ use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::ReadCells;
 use super::super::read::{
-    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
-    ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -36,6 +36,7 @@ mod old;
 mod operations;
 mod pool;
 mod stopped;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct PostgresReader {
@@ -216,6 +217,35 @@ impl Reader for PostgresReader {
         }))
     }
 
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::audit(live, &resource, &before, limit).await })
+        }))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::refusals(live, &resource).await })
+        }))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        Box::pin(self.read(move |live| {
+            let filter = filter.clone();
+            Box::pin(async move { timeline::troubled(live, &filter).await })
+        }))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        let names = Arc::new(resources);
+        Box::pin(self.read(move |live| {
+            let names = names.clone();
+            Box::pin(async move { timeline::uncertain(live, &names).await })
+        }))
+    }
+
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
         Box::pin(self.read(move |live| {
             let resource = resource.clone();
@@ -297,6 +327,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         listing::texts().to_vec(),
         old::texts(),
         stopped::texts().to_vec(),
+        timeline::texts(),
     ]
     .concat();
     texts.into_iter().chain(further).collect()

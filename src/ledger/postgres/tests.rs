@@ -130,6 +130,7 @@ fn every_read_begins_with_a_key() {
             "o.created_ms / 3600000 = $1 AND o.bucket = $2 AND ",
             "c.at_ms < $1 ORDER BY c.at_ms LIMIT $2",
             "a.at_ms < $1 LIMIT 1",
+            "a.state = 'uncertain' AND a.resource = k.name",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
         let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");

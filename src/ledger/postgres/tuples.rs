@@ -7,13 +7,16 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
-use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Row, Type};
+use sqlx::{Encode, Postgres, Type};
 
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
 
 use super::super::cells::WriteCells;
-use super::fault::Fault;
+
+mod shapes;
+
+pub(super) use shapes::Shapes;
 
 /// A composite type of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +47,11 @@ pub(super) enum Shape {
     NewControl,
     NewAudit,
     AgedAudit,
+    NotedRefusal,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -74,6 +78,7 @@ impl Shape {
         Self::NewControl,
         Self::NewAudit,
         Self::AgedAudit,
+        Self::NotedRefusal,
     ];
 
     /// Its name in the schema.
@@ -108,8 +113,9 @@ impl Shape {
             Self::ChangedLease => "changed_lease_v2[]",
             Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
-            Self::NewAudit => "new_audit_v1[]",
             Self::AgedAudit => "aged_audit_v1[]",
+            Self::NewAudit => "new_audit_v2[]",
+            Self::NotedRefusal => "noted_refusal_v1[]",
         }
     }
 
@@ -127,88 +133,19 @@ impl Shape {
             Self::ChangedResource => 42,
             Self::PlacedResource => 30,
             Self::PlacedTarget => 10,
-            Self::NewTarget | Self::ChangedLease => 9,
+            Self::NewTarget | Self::ChangedLease | Self::NewAudit => 9,
             Self::NewOperation => 26,
             Self::NewIntent => 27,
             Self::ChangedIntent => 12,
             Self::NewLease => 18,
-            Self::NewNamespace | Self::NewAudit => 8,
+            Self::NewNamespace | Self::NotedRefusal => 8,
         }
-    }
-}
-
-/// What the shapes are called inside one server.
-#[derive(Debug, Clone)]
-pub(super) struct Shapes(Vec<(Shape, Oid)>);
-
-const SHAPES: &str = "SELECT to_regtype(k.name)::oid \
-                      FROM unnest($1::text[]) WITH ORDINALITY AS k (name, place) ORDER BY k.place";
-
-impl Shapes {
-    pub(super) async fn ask(connection: &mut PgConnection) -> Result<Self, Fault> {
-        let names: Vec<&str> = Shape::ALL.iter().map(|shape| shape.name()).collect();
-        let rows = sqlx::query(SHAPES).bind(names).persistent(false).fetch_all(connection).await?;
-        let mut found = Vec::with_capacity(rows.len());
-        for (shape, row) in Shape::ALL.into_iter().zip(&rows) {
-            let Some(element) = row.try_get(0)? else {
-                return Err(Fault::Unusable(format!(
-                    "the schema has no type {}; run fencegate migrate",
-                    shape.name()
-                )));
-            };
-            found.push((shape, element));
-        }
-        Ok(Self(found))
-    }
-
-    /// Lets the connection look the shapes up by name before a statement needs them. It would do so between the
-    /// preparation and the use of that statement, with simple queries, and these end a statement that has no name.
-    pub(super) async fn introduce(connection: &mut PgConnection) -> Result<(), Fault> {
-        let numbers: Vec<String> = (1..=Shape::ALL.len()).map(|number| format!("${number}")).collect();
-        let mut query =
-            sqlx::query(AssertSqlSafe(format!("SELECT {}", numbers.join(", ")))).persistent(false);
-        for shape in Shape::ALL {
-            query = query.bind(Absent(shape));
-        }
-        query.fetch_one(connection).await?;
-        Ok(())
-    }
-
-    /// The rows as an argument of a statement.
-    pub(super) fn argument<'t>(&self, tuples: &'t Tuples) -> Result<Argument<'t>, Fault> {
-        if let Some(reason) = tuples.refusal() {
-            return Err(Fault::unreadable(reason));
-        }
-        let shape = self.0.iter().find(|(shape, _)| *shape == tuples.shape);
-        let Some((_, element)) = shape.copied() else {
-            return Err(Fault::unreadable(format!("no type {}", tuples.shape.name())));
-        };
-        Ok(Argument { element, tuples })
     }
 }
 
 /// Where a row lies (`ctid`): good for as long as its transaction holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowPlace(pub(super) [u8; 6]);
-
-/// No rows of a shape, which is named and not numbered.
-struct Absent(Shape);
-
-impl Type<Postgres> for Absent {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("record")
-    }
-}
-
-impl Encode<'_, Postgres> for Absent {
-    fn encode_by_ref(&self, _: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Ok(IsNull::Yes)
-    }
-
-    fn produces(&self) -> Option<PgTypeInfo> {
-        Some(PgTypeInfo::array_of(self.0.name()))
-    }
-}
 
 /// Rows of one shape.
 #[derive(Debug)]

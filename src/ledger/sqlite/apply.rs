@@ -6,7 +6,9 @@
 use rusqlite::Connection;
 
 use crate::domain::counter::LedgerSeq;
+use crate::domain::lease::Holder;
 use crate::domain::time::Timestamp;
+use crate::limits::REFUSALS_KEPT;
 use crate::protocol::rows::{AuditRow, LeaseRow};
 
 use super::super::cells::{ReadCells, WriteCells};
@@ -14,7 +16,7 @@ use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::fault::Fault;
 use super::load::Places;
 use super::rows;
-use super::values::{Values, first, run_once};
+use super::values::{Values, first, run, run_once};
 
 mod forgotten;
 mod group;
@@ -52,7 +54,21 @@ const CONTROL_INSERT: &str = "INSERT INTO controls (bucket, resource, verb, key,
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const AUDIT_INSERT: &str = "INSERT INTO audit (bucket, resource, ledger_seq, ordinal, verb, position_epoch, \
-     position_token, reason, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+     position_token, reason, at_ms, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+/// The next place of the resource's ring, over whatever stood there. What was never heard of gets none: its names would
+/// have no bound.
+const REFUSAL_NOTE: &str = "INSERT INTO refusals (bucket, resource, slot, number, at_ms, code, presented_epoch, \
+     presented_token, operation_id, times) \
+     SELECT ?1, ?2, k.number % 16, k.number, ?3, ?4, ?5, ?6, ?7, ?8 FROM (SELECT coalesce(max(f.number) + 1, 0) AS number \
+     FROM refusals AS f WHERE f.bucket = ?1 AND f.resource = ?2) AS k \
+     WHERE EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = ?1 AND r.resource = ?2) \
+     ON CONFLICT (bucket, resource, slot) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms, \
+     code = excluded.code, presented_epoch = excluded.presented_epoch, presented_token = excluded.presented_token, \
+     operation_id = excluded.operation_id, times = excluded.times";
+
+// The text says it as a literal.
+const _: () = assert!(REFUSALS_KEPT == 16);
 
 /// How far the ledger has come with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +112,9 @@ pub(super) fn write(
     }
     for (ordinal, row) in changes.audit.iter().enumerate() {
         run_once(connection, "audit", AUDIT_INSERT, |values| audit_values(values, step.seq, ordinal, row))?;
+    }
+    for row in &changes.refusals {
+        run(connection, REFUSAL_NOTE, |values| rows::write_refusal(values, row))?;
     }
     Ok(step.seq)
 }
@@ -148,6 +167,7 @@ fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row
     values.position(row.position);
     values.maybe_text(row.reason.as_deref());
     values.time(row.at);
+    values.maybe_text(row.holder.as_ref().map(Holder::as_str));
 }
 
 #[cfg(test)]
@@ -161,6 +181,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         LEASE_FORGET,
         CONTROL_INSERT,
         AUDIT_INSERT,
+        REFUSAL_NOTE,
     ];
     [own, forgotten::texts(), group::texts(), intents::texts(), namespaces::texts(), operations::texts()]
         .concat()

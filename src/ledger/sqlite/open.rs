@@ -15,6 +15,7 @@ use crate::limits::SQLITE_WITNESS_BLOCK;
 use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
 use super::super::guard::Guard;
+use super::super::steps;
 use super::super::time::SharedTime;
 use super::super::witness::{Point, Sighting, WitnessError, WitnessFile};
 use super::checkpoint::Checkpointer;
@@ -95,6 +96,14 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// Its upgrade was finished, and this version is of before.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Protocol {
+        /// The database.
+        path: PathBuf,
+        /// What it demands, and what to do.
+        reason: String,
+    },
     /// A step of its schema is not the one of this binary.
     #[error(
         "{} was made with another step {version} of the schema than this binary has; run a released version of \
@@ -138,6 +147,8 @@ pub(super) struct Found {
     pub(super) reached: LedgerSeq,
     /// The epoch of namespaces that were never used.
     epoch: Epoch,
+    /// The lowest protocol that a process must speak.
+    pub(super) least_protocol: u32,
 }
 
 /// A database that is locked and up to date, and not yet in use.
@@ -172,6 +183,9 @@ impl Database {
             let (connection, durability) = schema::open(&path)?;
             let found = identify(&connection, new_id, clock.wall())
                 .map_err(|fault| OpenError::database(&path, fault))?;
+            if let Some(reason) = steps::too_old(found.least_protocol) {
+                return Err(OpenError::Protocol { path, reason });
+            }
             let guard = Arc::default();
             Ok(Self { path, connection, durability, found, clock, guard, lock })
         })
@@ -321,7 +335,7 @@ fn identify(connection: &Connection, new_id: Uuid, wall: Timestamp) -> Result<Fo
 pub(super) fn identity(connection: &Connection) -> Result<Found, Fault> {
     let found = first(
         connection,
-        "SELECT l.database_id, l.clock_ms, l.ledger_seq, e.epoch FROM ledger AS l, everywhere AS e \
+        "SELECT l.database_id, l.clock_ms, l.ledger_seq, e.epoch, l.least_protocol FROM ledger AS l, everywhere AS e \
          WHERE l.one = 1 AND e.bucket = 0",
         |_| {},
         |columns| {
@@ -330,6 +344,7 @@ pub(super) fn identity(connection: &Connection) -> Result<Found, Fault> {
                 time: columns.time()?,
                 reached: columns.counter(LedgerSeq::new)?,
                 epoch: columns.counter(Epoch::new)?,
+                least_protocol: columns.whole()?,
             })
         },
     )?;

@@ -19,8 +19,8 @@ use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
-    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, Reader, Reading, ResourceFilter,
-    ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -38,6 +38,7 @@ mod listing;
 mod old;
 mod operations;
 mod stopped;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
@@ -159,6 +160,22 @@ impl Reader for SqliteReader {
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
         self.ask(move |connection| operations::page(connection, &filter))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        self.ask(move |connection| timeline::audit(connection, &resource, &before, limit))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        self.ask(move |connection| timeline::refusals(connection, &resource))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        self.ask(move |connection| timeline::troubled(connection, &filter))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        self.ask(move |connection| timeline::uncertain(connection, resources))
     }
 
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
@@ -289,6 +306,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         old::texts(),
         operations::texts(),
         stopped::texts(),
+        timeline::texts(),
     ]
     .concat()
 }

@@ -17,6 +17,7 @@ use crate::domain::time::Timestamp;
 
 use super::super::acks;
 use super::super::guard::Guard;
+use super::super::steps;
 use super::checkpoint::Checkpointer;
 use super::fault::Fault;
 use super::open::Found;
@@ -55,6 +56,9 @@ impl SqliteEngine {
         // Its breaker is not ours to trip: it may be somebody else's database, and in order.
         if found.id != self.id {
             return Err(another(self.id, found.id));
+        }
+        if let Some(reason) = steps::too_old(found.least_protocol) {
+            return Err(reason);
         }
         let file = FileId::of(&self.path).map_err(|error| error.to_string())?;
         if file != self.file {

@@ -42,6 +42,7 @@ pub(in super::super) fn resolve(
             resolve.reason,
             resolve.evidence
         )),
+        holder: None,
         at: now,
     }));
     Ok(scene.ended(Outcome::Resolved(Box::new(record))))

@@ -72,6 +72,7 @@ pub(super) fn grant(
             verb: request.verb,
             position,
             reason: None,
+            holder: request.holder.cloned(),
             at: now,
         }));
         resource_changed(&mut changes, known, after);

@@ -153,6 +153,16 @@ pub enum Refusal {
         /// Some of them.
         open: Vec<OperationKey>,
     },
+    /// Another version of the definition is recorded than the one that was named.
+    VersionDiffers {
+        /// The recorded one.
+        recorded: u32,
+    },
+    /// A change of the definition that cannot be made with what is there.
+    ChangeUnsafe {
+        /// Which parts, and why.
+        why: String,
+    },
     /// The gateway issues no leases here.
     IssuerExternal,
 }
@@ -197,6 +207,8 @@ impl Refusal {
             | Self::TokenExhausted
             | Self::CounterExhausted(_)
             | Self::OperationsOpen { .. }
+            | Self::VersionDiffers { .. }
+            | Self::ChangeUnsafe { .. }
             | Self::IssuerExternal => None,
         }
     }

@@ -11,4 +11,5 @@ mod replicas;
 mod restart;
 mod retention;
 mod sweeping;
+mod timelines;
 mod undecided;

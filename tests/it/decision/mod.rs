@@ -19,6 +19,7 @@ mod places;
 mod pruned;
 mod pruning;
 mod queues;
+mod redefine;
 mod reopen;
 mod replay;
 mod rows;

@@ -66,6 +66,8 @@ fn calls() -> Vec<Ask> {
         resolve("one", "pages/a", "applied"),
         ask("GET", "/v1/namespaces"),
         ask("GET", "/v1/namespaces/pages"),
+        ask("GET", "/v1/timeline/pages/a"),
+        definition("elected", 1),
         ask("GET", "/v1/status"),
         ask("GET", "/livez"),
         ask("GET", "/readyz"),
@@ -73,6 +75,13 @@ fn calls() -> Vec<Ask> {
         ask("GET", "/docs/errors/deleted"),
         epochs::begun("pages", "one"),
     ]
+}
+
+/// A change of a namespace's definition.
+pub(super) fn definition(namespace: &str, version: u32) -> Ask {
+    let body = json!({"reason": "r", "confirm": namespace, "version": version});
+    let path = format!("/v1/namespaces/{namespace}/definition");
+    ask("POST", &path).with("idempotency-key", "one").json(&body)
 }
 
 /// A verdict on an operation.
@@ -154,6 +163,7 @@ async fn commits_fail(seen: &mut Seen) {
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
         write("PATCH", "store-pages/a", &stored.token, "one").body("x"),
         epochs::begun("pages", "one"),
+        definition("pages", 1),
     ];
     for ask in asks {
         house.clock.advance(1);
@@ -173,6 +183,9 @@ async fn definitions_differ(seen: &mut Seen) {
     for call in calls() {
         tried(seen, &house, call).await;
     }
+    tried(seen, &house, definition("tree", 1)).await.refused(409, "change_unsafe");
+    let open = House::over(in_doubt()).await;
+    tried(seen, &open, definition("store-pages", 1)).await.refused(409, "operations_open");
     let advance = json!({"fencing_token": "1", "reason": "r"});
     tried(seen, &house, ask("POST", "/v1/advance/pages/a").json(&advance)).await;
     for (id, code) in leases.iter().zip([(503, "definition_differs"), (404, "unknown_namespace")]) {
@@ -282,9 +295,29 @@ async fn absences(seen: &mut Seen) {
         ask("GET", "/v1/namespaces/nobody"),
         ask("GET", "/docs/errors/nothing"),
     ];
-    for ask in asks.into_iter().chain(calls()) {
+    for ask in asks.into_iter().chain(told_and_defined()).chain(calls()) {
         tried(seen, &house, ask).await;
     }
+}
+
+/// What is refused of timelines and of changes of a definition.
+fn told_and_defined() -> Vec<Ask> {
+    let post = |path: &str, body: serde_json::Value| ask("POST", path).json(&body);
+    vec![
+        ask("GET", "/v1/timeline/pages"),
+        ask("GET", "/v1/timeline/nobody/a"),
+        ask("GET", "/v1/timeline/pages/never"),
+        definition("a%2Fb", 1),
+        definition("nobody", 1),
+        definition("pages", 7),
+        definition("pages", 1).without("idempotency-key"),
+        definition("pages", 1).without("idempotency-key").with("idempotency-key", "a b"),
+        post("/v1/namespaces/pages/definition", json!({"confirm": "pages", "version": 1}))
+            .with("idempotency-key", "k"),
+        definition("pages", 1),
+        post("/v1/namespaces/pages/definition", json!({"reason": "other", "confirm": "pages", "version": 1}))
+            .with("idempotency-key", "one"),
+    ]
 }
 
 /// Repeats of a request id.
@@ -328,6 +361,7 @@ fn beyond_reach(method: &str, path: &str, code: &str) -> Option<&'static str> {
         "request_timeout" => Some("takes 30 s of real time; held by a test beside the code"),
         "internal" if reads => Some("only a fault of the program makes it"),
         "draining" if reads => Some("reads go on to the end"),
+        "counter_exhausted" => Some("nobody changes a definition that often"),
         "token_jump" | "deleted" if path.starts_with("/v1/advance") => {
             Some("the rules let an advance go as far as it likes, and precede a re-creation")
         }

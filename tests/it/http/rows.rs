@@ -169,8 +169,9 @@ pub(super) fn recorded_differently() -> (ChangeSet, [String; 2]) {
         id
     });
     add(&mut rows, resource("store-pages/a"));
+    add(&mut rows, resource("tree/a"));
     for row in rows.namespaces.values_mut() {
-        row.after.definition = Definition { policy: Policy::Session, ..row.after.definition };
+        row.after.definition = Definition { policy: Policy::Session, scope: 0, ..row.after.definition };
     }
     (rows, ids)
 }

@@ -16,8 +16,8 @@ use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
 use fencegate::ledger::read::{
-    DocumentRead, LeaseRead, OldOperations, OldPlace, OperationFilter, ReadFailed, Reader, Reading,
-    ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
 use fencegate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord};
@@ -128,6 +128,22 @@ impl Reader for ScriptedReader {
 
     fn watched(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<ResourceRead>> {
         self.scripted(self.inner.watched(resources))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        self.scripted(self.inner.audit(resource, before, limit))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        self.scripted(self.inner.refusals(resource))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        self.scripted(self.inner.troubled(filter))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        self.scripted(self.inner.uncertain(resources))
     }
 
     fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {

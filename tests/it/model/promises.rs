@@ -8,7 +8,7 @@ use fencegate::domain::policy::{Contract, Issuer, Policy};
 use fencegate::domain::position::Position;
 use fencegate::domain::time::Timestamp;
 use fencegate::protocol::outcome::{MemberVerdict, Verdict, Written};
-use fencegate::protocol::rows::Life;
+use fencegate::protocol::rows::{AuditVerb, Life};
 use fencegate::protocol::{Change, Outcome, Refusal, Snapshot};
 
 use super::bounds::Bounds;
@@ -24,6 +24,11 @@ pub(super) fn plain_position(position: Position) -> At {
 /// I19: what was refused or replayed changes nothing; an end of a lease that was seen may be written down.
 pub(super) fn changes_nothing(changes: &[Change]) {
     for change in changes {
+        // And so it may be told.
+        if let Change::Audited(line) = change {
+            assert!(matches!(line.verb, AuditVerb::Expired | AuditVerb::Superseded), "I19: {line:?}");
+            continue;
+        }
         let Change::LeaseChanged { before, after } = change else { panic!("I19: {change:?}") };
         let ends = matches!(after.state, LeaseState::Expired | LeaseState::Superseded);
         assert!(before.state == LeaseState::Held || before.state == LeaseState::Expired, "I19: {before:?}");

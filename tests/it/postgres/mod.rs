@@ -8,6 +8,7 @@ mod faults;
 mod locks;
 mod opening;
 mod regress;
+mod upgrade;
 
 use std::process::Command;
 

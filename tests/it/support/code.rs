@@ -58,6 +58,8 @@ pub(crate) enum Code {
     NoSuchOperation,
     CounterExhausted,
     OperationsOpen,
+    VersionDiffers,
+    ChangeUnsafe,
     Acted,
     ActReplayed,
     Announced,
@@ -111,6 +113,8 @@ pub(crate) fn refused(refusal: &Refusal) -> Code {
         Refusal::NoSuchOperation => Code::NoSuchOperation,
         Refusal::CounterExhausted(_) => Code::CounterExhausted,
         Refusal::OperationsOpen { .. } => Code::OperationsOpen,
+        Refusal::VersionDiffers { .. } => Code::VersionDiffers,
+        Refusal::ChangeUnsafe { .. } => Code::ChangeUnsafe,
     }
 }
 

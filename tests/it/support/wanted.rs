@@ -39,6 +39,8 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
         let within = |name: &Namespace| *subject == Subject::Everywhere || name.as_str() == subject.as_str();
         let rows = all.namespaces().filter(|row| within(&row.namespace));
         rows.for_each(|row| some.insert_namespace(row.clone()));
+        let used = all.resources().map(|row| row.resource.namespace()).filter(within);
+        used.for_each(|name| some.set_populated(name));
         let open = all.intents().filter(|intent| within(&intent.record.resource.namespace()));
         open.for_each(|intent| some.insert_intent(intent.clone()));
     }

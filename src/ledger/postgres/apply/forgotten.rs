@@ -73,9 +73,25 @@ const TARGETS_FOLD: Part = Part {
     expects: Expects::Any,
 };
 
+const REFUSALS_FOLD: Part = Part {
+    table: "refusals",
+    shape: Shape::KeyNamed,
+    text: "DELETE FROM refusals AS f USING unnest({}) AS k WHERE f.bucket = k.bucket AND f.resource = k.name \
+           RETURNING 1",
+    expects: Expects::Any,
+};
+
 #[cfg(test)]
-pub(super) const PARTS: [Part; 7] =
-    [OPERATIONS_FORGET, ERAS_FORGET, CONTROLS_FORGET, AUDIT_FORGET, RESOURCES_FOLD, ERAS_FOLD, TARGETS_FOLD];
+pub(super) const PARTS: [Part; 8] = [
+    OPERATIONS_FORGET,
+    ERAS_FORGET,
+    CONTROLS_FORGET,
+    AUDIT_FORGET,
+    RESOURCES_FOLD,
+    ERAS_FOLD,
+    TARGETS_FOLD,
+    REFUSALS_FOLD,
+];
 
 impl Work {
     /// Before anything else: what is folded may be heard of again in the same batch.
@@ -88,5 +104,6 @@ impl Work {
         let names = || changes.folded.iter().map(|row| &row.resource).enumerate();
         self.add(&ERAS_FOLD, names(), cells::cleared);
         self.add(&TARGETS_FOLD, names(), cells::cleared);
+        self.add(&REFUSALS_FOLD, names(), cells::cleared);
     }
 }

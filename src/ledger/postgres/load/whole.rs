@@ -11,6 +11,8 @@ use crate::limits::OPEN_OPERATIONS_SHOWN;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::super::cells::ReadCells;
+use super::super::super::range::Range;
+use super::super::super::read::ResourceFilter;
 use super::super::super::rows::{self, everywhere_columns, intent_columns, namespace_columns};
 use super::super::connect::Live;
 use super::super::fault::Fault;
@@ -40,6 +42,10 @@ const OPEN: &str = concat!(
     intent_columns!(),
     ") FROM intents AS a WHERE $1 = '*' OR split_part(a.resource, '/', 1) = $1 ORDER BY a.created_ms LIMIT $2"
 );
+
+/// Whether a namespace has resources: `$1` the first name that one could have, `$2` the first one that none has.
+const POPULATED: &str =
+    "SELECT 1 FROM resources AS r WHERE r.resource >= $1 AND r.resource < $2 ORDER BY r.resource LIMIT 1";
 
 /// Whether a wanted namespace is not recorded. What holds for it has to be held before everything else, by a transaction
 /// that knows that: whoever asks for it while it holds a copy of another namespace may stand in the way of an act on all.
@@ -99,6 +105,9 @@ pub(super) async fn load(
         {
             return Err(Fault::Overtaken { table: "namespaces" });
         }
+        if let Subject::Namespace(name) = subject {
+            populated(live, name, snapshot).await?;
+        }
         let mut arguments = about(subject)?;
         add(&mut arguments, i64::from(OPEN_OPERATIONS_SHOWN))?;
         for row in &live.fetch(OPEN, arguments).await? {
@@ -106,6 +115,19 @@ pub(super) async fn load(
             let resource = fields.parsed(ResourceName::parse)?;
             snapshot.insert_intent(rows::intent(resource, &mut fields)?);
         }
+    }
+    Ok(())
+}
+
+/// Its copies are held: no other resource comes before the end of the transaction.
+async fn populated(live: &mut Live, name: &Namespace, snapshot: &mut Snapshot) -> Result<(), Fault> {
+    let filter = ResourceFilter { namespace: Some(name.clone()), ..ResourceFilter::default() };
+    let Range { from, before } = Range::of(&filter);
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, from)?;
+    add(&mut arguments, before.unwrap_or_default())?;
+    if !live.fetch(POPULATED, arguments).await?.is_empty() {
+        snapshot.set_populated(name.clone());
     }
     Ok(())
 }

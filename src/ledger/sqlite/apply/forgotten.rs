@@ -40,6 +40,8 @@ const RESOURCE_FOLD: &str = "DELETE FROM resources WHERE id = ?1 AND bucket = ?2
 
 const ERAS_FOLD: &str = "DELETE FROM incarnations WHERE bucket = ?1 AND resource = ?2";
 
+const REFUSALS_FOLD: &str = "DELETE FROM refusals WHERE bucket = ?1 AND resource = ?2";
+
 const BODY_FOLD: &str = "DELETE FROM bodies WHERE bucket = ?1 AND resource_id = ?2";
 
 const TARGETS_FOLD: &str = "DELETE FROM targets WHERE bucket = ?1 AND resource_id = ?2";
@@ -93,7 +95,9 @@ fn fold_one(connection: &Connection, row: &ResourceRow, place: &Place) -> Result
         values.name(&row.resource);
         rows::write_seen(values, row);
     })?;
-    run(connection, ERAS_FOLD, |values| values.name(&row.resource))?;
+    for text in [ERAS_FOLD, REFUSALS_FOLD] {
+        run(connection, text, |values| values.name(&row.resource))?;
+    }
     for text in [BODY_FOLD, TARGETS_FOLD, KEYS_FOLD] {
         run(connection, text, |values| lying(values, &row.resource, place))?;
     }
@@ -141,6 +145,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         AUDIT_FORGET,
         RESOURCE_FOLD,
         ERAS_FOLD,
+        REFUSALS_FOLD,
         BODY_FOLD,
         TARGETS_FOLD,
         KEYS_FOLD,

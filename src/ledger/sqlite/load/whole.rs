@@ -7,6 +7,8 @@ use crate::protocol::Wanted;
 use crate::protocol::snapshot::ControlKey;
 
 use super::super::super::cells::{ReadCells, WriteCells};
+use super::super::super::range::Range;
+use super::super::super::read::ResourceFilter;
 use super::super::fault::Fault;
 use super::super::rows::{self, control_columns, everywhere_columns, intent_columns, namespace_columns};
 use super::super::values::{each, first};
@@ -33,6 +35,9 @@ const OPEN: &str = concat!(
      ORDER BY a.created_ms LIMIT ?2"
 );
 
+/// Whether a namespace has resources: `?1` the first name that one could have, `?2` the first one that none has.
+const POPULATED: &str = "SELECT r.resource FROM resources AS r WHERE r.resource >= ?1 AND r.resource < ?2 ORDER BY r.resource LIMIT 1";
+
 impl Loading<'_> {
     /// The namespaces that are acted on as a whole, with some of their undecided operations; and what holds for those
     /// that were never used, where one of the wanted ones was not.
@@ -41,7 +46,8 @@ impl Loading<'_> {
             match subject {
                 Subject::Everywhere => self.all_namespaces()?,
                 // It is among the wanted ones.
-                Subject::Namespace(_) | Subject::Resource(_) => {}
+                Subject::Namespace(name) => self.populated(name)?,
+                Subject::Resource(_) => {}
             }
             self.open_operations(subject)?;
         }
@@ -51,6 +57,24 @@ impl Loading<'_> {
         if unused || wanted.whole.contains(&Subject::Everywhere) {
             let row = first(self.connection, EVERYWHERE, |_| {}, |columns| rows::everywhere(columns))?;
             self.snapshot.set_everywhere(row.ok_or_else(|| Fault::unreadable("nothing holds everywhere"))?);
+        }
+        Ok(())
+    }
+
+    fn populated(&mut self, namespace: &Namespace) -> Result<(), Fault> {
+        let filter = ResourceFilter { namespace: Some(namespace.clone()), ..ResourceFilter::default() };
+        let Range { from, before } = Range::of(&filter);
+        let found = first(
+            self.connection,
+            POPULATED,
+            |values| {
+                values.text(&from);
+                values.text(before.as_deref().unwrap_or_default());
+            },
+            |_| Ok(()),
+        )?;
+        if found.is_some() {
+            self.snapshot.set_populated(namespace.clone());
         }
         Ok(())
     }
@@ -115,5 +139,5 @@ impl Loading<'_> {
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![CONTROL, EVERYWHERE, NAMESPACES]
+    vec![CONTROL, EVERYWHERE, NAMESPACES, POPULATED]
 }
