@@ -295,8 +295,16 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         mistakes.note(variable.place, "", explain_unknown(variable.name));
         return;
     }
-    let known =
-        ["LISTEN", "DATABASE", "SEAL_KEY_FILE", "SEAL_KEY", "WITNESS", "MAX_CONNECTIONS", "MAX_BODY_BYTES"];
+    let known = [
+        "LISTEN",
+        "DATABASE",
+        "SEAL_KEY_FILE",
+        "SEAL_KEY",
+        "WITNESS",
+        "MAX_CONNECTIONS",
+        "MAX_BODY_BYTES",
+        "OPERATION_RETENTION",
+    ];
     let near = known
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))

@@ -147,8 +147,6 @@ pub enum Counter {
     Epoch,
     /// The versions of a definition.
     Version,
-    /// The sequence inside one position.
-    Sequence,
     /// The commits of a resource.
     Commit,
     /// The incarnations of a resource.

@@ -148,7 +148,7 @@ fn a_slip_of_the_pen_in_a_variable_is_told() {
     assert!(only("", &[("FENCEGATE_NAMESPACES__A__POLCY", "x")]).contains("the nearest is `POLICY`"));
     assert!(only("", &[("FENCEGATE_NAMESPACES_A_POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
     assert!(only("", &[("FENCEGATE_NAMESPACES__POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
-    assert!(only("", &[("FENCEGATE_OPERATION_RETENTION", "x")]).contains("later version"));
+    assert!(only("", &[("FENCEGATE_OPERATION_RETENTON", "x")]).contains("`FENCEGATE_OPERATION_RETENTION`"));
     assert!(only("", &[("FENCEGATE_WITNES", "x")]).contains("the nearest is `FENCEGATE_WITNESS`"));
 }
 

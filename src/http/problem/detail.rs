@@ -135,10 +135,6 @@ fn used_up(counter: Counter, resource: &str) -> String {
     match counter {
         Counter::Version => "the last version of the definition is recorded; use a new namespace".to_owned(),
         Counter::Epoch => "the last epoch has been begun; no other can follow it".to_owned(),
-        Counter::Sequence => {
-            "the last sequence of this generation was accepted; acquire a new generation, which counts anew"
-                .to_owned()
-        }
         Counter::Commit => format!("the last commit number of {resource} is used; use another resource"),
         Counter::Incarnation => format!("the last incarnation of {resource} is over; use another resource"),
     }

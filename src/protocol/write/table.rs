@@ -297,9 +297,6 @@ fn policy(case: &Case<'_>) -> Option<Refusal> {
 /// Row 15. Without a predecessor in this generation every sequence is new; gapless counting begins at 1.
 fn in_order(presented: Option<Sequence>, applied: Option<Sequence>, gapless: bool) -> Option<Refusal> {
     let presented = presented.unwrap_or_default();
-    if applied.is_some_and(|applied| applied.next().is_none()) {
-        return Some(Refusal::CounterExhausted(Counter::Sequence));
-    }
     if applied.is_some_and(|applied| presented <= applied) {
         return Some(Refusal::SequenceRegressed { applied });
     }

@@ -91,7 +91,8 @@ fn after_the_last_sequence_a_new_generation_counts_anew() {
         });
         for sequence in [1, MAX] {
             let late = world.command(&[put("w/page/a", "late", token.clone()).sequence(sequence)], false);
-            assert_eq!(refused(&mut world, &late), Refusal::CounterExhausted(Counter::Sequence));
+            let applied = fencegate::domain::counter::Sequence::new(MAX);
+            assert_eq!(refused(&mut world, &late), Refusal::SequenceRegressed { applied });
         }
         world.wait_ms(20_000);
         let next = world.grant(&acquire(PAGE, 2)).fencing_tokens[0].0.clone();

@@ -199,6 +199,11 @@ impl Search {
             // A lease may end meanwhile; nothing is issued, and nothing is published.
             let harmless = |change: &Change| match change {
                 Change::LeaseChanged { .. } => true,
+                Change::Audited(line) => matches!(
+                    line.verb,
+                    fencegate::protocol::rows::AuditVerb::Released
+                        | fencegate::protocol::rows::AuditVerb::Expired
+                ),
                 Change::Resource { before: Some(before), after } => {
                     (before.issued, before.applied, before.commit_no, before.floor)
                         == (after.issued, after.applied, after.commit_no, after.floor)

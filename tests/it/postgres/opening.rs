@@ -111,14 +111,16 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
 }
 
 /// What the fourth step adds, taken away again. The types of the steps before were left alone.
-pub(super) const BACK_TO_THE_THIRD_STEP: [&str; 8] = [
+pub(super) const BACK_TO_THE_THIRD_STEP: [&str; 9] = [
     "DROP TABLE everywhere, refusals",
     "ALTER TABLE namespaces DROP COLUMN breaker",
     "ALTER TABLE ledger DROP COLUMN least_protocol",
     "ALTER TABLE audit DROP COLUMN holder",
     "DROP INDEX resources_quarantined",
     "DROP INDEX intents_uncertain",
-    "DROP TYPE new_namespace_v2, changed_namespace_v1, changed_everywhere_v1, new_audit_v2, noted_refusal_v1",
+    "DROP INDEX operations_by_hour, audit_by_time, controls_by_time",
+    "DROP TYPE new_namespace_v2, changed_namespace_v1, changed_everywhere_v1, new_audit_v2, noted_refusal_v1, \
+     aged_audit_v1",
     "DELETE FROM fencegate_migrations WHERE version = 4",
 ];
 

@@ -45,7 +45,7 @@ const SENT: [&str; 2] = [
     "INSERT INTO audit (bucket, resource, at_ms, transaction_id, ordinal, verb, position_epoch, \
      position_token, reason) SELECT v.bucket, v.resource, v.at_ms, pg_current_xact_id()::text::bigint, v.ordinal, v.verb, \
      v.position_epoch, v.position_token, v.reason \
-     FROM unnest(ARRAY[ROW(0, 'older', 0, 0, 'acquired', 0, 1, NULL)::new_audit_v1]) AS v RETURNING 1",
+     FROM unnest(ARRAY[ROW(0, 'older', (extract(epoch FROM now()) * 1000)::bigint, 0, 'acquired', 0, 1, NULL)::new_audit_v1]) AS v RETURNING 1",
 ];
 
 #[tokio::test]

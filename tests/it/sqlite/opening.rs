@@ -147,7 +147,8 @@ async fn a_database_of_the_release_before_is_brought_forward() {
 
 /// What the fourth step adds, taken away again.
 pub(super) const BACK_TO_THE_THIRD_STEP: &str = "DROP TABLE everywhere; ALTER TABLE namespaces DROP COLUMN breaker; \
-    ALTER TABLE ledger DROP COLUMN least_protocol; DROP INDEX audit_by_time; ALTER TABLE audit DROP COLUMN holder; \
+    ALTER TABLE ledger DROP COLUMN least_protocol; DROP INDEX audit_of_resource; ALTER TABLE audit DROP COLUMN holder; \
+    DROP INDEX audit_by_time; DROP INDEX controls_by_time; \
     DROP TABLE refusals; DROP INDEX resources_quarantined; DROP INDEX intents_uncertain; \
     DELETE FROM _sqlx_migrations WHERE version = 4;";
 
