@@ -1,7 +1,10 @@
 //! The composition root: it builds the parts, connects them, and runs them until it is told to stop.
 
 mod descriptors;
+mod desks;
 mod keyfile;
+mod recover;
+mod restore;
 mod server;
 mod system;
 
@@ -25,15 +28,19 @@ use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
-use crate::http::{self, Door};
+use crate::http::{self, Door, Front};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
-use crate::ledger::{Committers, Ledger, Setting, keys, memory, postgres, sqlite};
+use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
 use crate::limits::DRAIN_TIMEOUT;
 
+use desks::Desks;
+
 pub use crate::backing::probe::ProbeReport;
-pub use crate::ledger::MigrationState;
+pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
+pub use recover::{Recovery, Scope, recover};
+pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.
@@ -83,7 +90,7 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let upstreams = open_upstreams(&config)?;
+    let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
@@ -100,10 +107,15 @@ pub async fn run(
         draining: shutdown.clone(),
     };
     tokio::spawn(door.ledger.sweeper().run());
+    tokio::spawn(door.ledger.pruner(kept).run());
+    tokio::spawn(door.ledger.compactor(kept).run());
+    tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
     let bounds =
         server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
-    let serving = server::serve(listener, http::router(door), shutdown, bounds);
+    // They outlive all that was begun on them: an operation goes on when its connection is gone.
+    let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
+    let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
     tokio::pin!(serving);
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
@@ -189,7 +201,10 @@ async fn open_ledger(config: &Config, surroundings: &Surroundings) -> anyhow::Re
             Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
         }
         Database::Postgres(address) => open_postgres(address, fresh, config, surroundings).await,
-        Database::Sqlite(path) => open_sqlite(path, fresh, config, surroundings).await,
+        Database::Sqlite(path) => {
+            let witness = witness(config).await?;
+            open_sqlite(path, fresh, config, witness, surroundings).await
+        }
     }
 }
 
@@ -197,6 +212,7 @@ async fn open_sqlite(
     path: &Path,
     fresh: Uuid,
     config: &Config,
+    witness: Option<WitnessFile>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, Committers)> {
     let mut database =
@@ -207,8 +223,24 @@ async fn open_sqlite(
         database.record_key(key).await?;
         info!(key = %key.id, "a seal key is in use with this database for the first time");
     }
+    if let Some(witness) = witness {
+        database = database.watched_by(witness).await?;
+    }
     let (engine, reader, identity) = database.start().await?;
     Ok(start(vec![engine], Arc::new(reader), config, keyring, identity))
+}
+
+/// Reads the witness, before the database is asked how far it has come.
+async fn witness(config: &Config) -> anyhow::Result<Option<WitnessFile>> {
+    let Some(path) = config.witness.clone() else {
+        warn!(
+            "witness = \"\": an older database that is put in the place of this one while no gateway runs is noticed only by \
+             the tokens that clients still hold; do not go without a witness in production"
+        );
+        return Ok(None);
+    };
+    let opened = tokio::task::spawn_blocking(move || WitnessFile::open(&path)).await;
+    Ok(Some(opened.context("the witness cannot be read")??))
 }
 
 /// Several gateways may use one database: what each of them records is what all of them need.
@@ -219,6 +251,7 @@ async fn open_postgres(
     surroundings: &Surroundings,
 ) -> anyhow::Result<(Ledger, Committers)> {
     let address = postgres::Address::of(address.urls())?;
+    let witness = witness(config).await?;
     let mode = postgres::OpenMode::Create;
     let time = postgres::TimeSource::Database;
     let mut database = postgres::Database::open(&address, mode, fresh, time, config.max_connections).await?;
@@ -227,6 +260,9 @@ async fn open_postgres(
     if let Some(key) = keys::check(&recorded, &keyring)? {
         database.record_key(key).await?;
         info!(key = %key.id, "a seal key is in use with this database for the first time");
+    }
+    if let Some(witness) = witness {
+        database = database.watched_by(witness).await?;
     }
     let (engines, reader, identity) = database.start().await?;
     Ok(start(engines, Arc::new(reader), config, keyring, identity))
@@ -246,6 +282,7 @@ fn start<E: Engine>(
         identity,
         render: http::render_receipt,
         render_control: http::render_control,
+        render_whole: http::render_whole,
     };
     Ledger::start(engines, reader, setting)
 }
@@ -260,12 +297,7 @@ async fn log_differences(ledger: &Ledger) -> anyhow::Result<()> {
     for row in recorded {
         let Some(rules) = ledger.setting().namespaces.rules(&row.namespace) else { continue };
         if rules.definition != row.definition {
-            warn!(
-                namespace = %row.namespace,
-                recorded = %row.definition,
-                configured = %rules.definition,
-                "the configuration differs from the recorded definition; this namespace answers 503 definition_differs"
-            );
+            ledger.differs(&row.namespace, &row.definition, &rules.definition);
         }
     }
     Ok(())
@@ -278,33 +310,32 @@ pub enum MigrateMode {
     Apply,
     /// Only tell what is applied and what is missing.
     Status,
+    /// Apply what is missing, and then let no release work on the database that speaks a lower protocol than this one.
+    Finish,
 }
 
-/// Applies or lists the migrations of the configured database.
+/// Applies or lists the migrations of the configured database, or finishes its upgrade.
 ///
 /// # Errors
 /// When the database cannot be used, for example because a gateway has it open.
-pub fn migrate(
-    config: &Config,
-    mode: MigrateMode,
-) -> impl Future<Output = anyhow::Result<Vec<MigrationState>>> {
+pub fn migrate(config: &Config, mode: MigrateMode) -> impl Future<Output = anyhow::Result<MigrationReport>> {
     let database = config.database.clone();
     async move {
         match database {
-            Database::Memory => Ok(Vec::new()),
+            Database::Memory => Ok(MigrationReport { steps: Vec::new(), least_protocol: None }),
             Database::Postgres(address) => {
                 let address = postgres::Address::of(address.urls())?;
-                if mode == MigrateMode::Apply {
-                    postgres::migrate(&address).await?;
-                }
-                Ok(postgres::migration_status(&address).await?)
+                Ok(match mode {
+                    MigrateMode::Apply => postgres::migrate(&address).await?,
+                    MigrateMode::Status => postgres::migration_report(&address).await?,
+                    MigrateMode::Finish => postgres::finish(&address).await?,
+                })
             }
-            Database::Sqlite(path) => {
-                if mode == MigrateMode::Apply {
-                    sqlite::migrate(&path).await?;
-                }
-                Ok(sqlite::migration_status(&path).await?)
-            }
+            Database::Sqlite(path) => Ok(match mode {
+                MigrateMode::Apply => sqlite::migrate(&path).await?,
+                MigrateMode::Status => sqlite::migration_report(&path).await?,
+                MigrateMode::Finish => sqlite::finish(&path).await?,
+            }),
         }
     }
 }

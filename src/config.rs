@@ -28,6 +28,7 @@ use zeroize::Zeroizing;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
+use crate::domain::time::Millis;
 
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
@@ -55,8 +56,12 @@ pub struct Config {
     pub max_connections: u32,
     /// Where its seal keys are.
     pub seal_key: KeySource,
+    /// The file that knows how far the database had come; none where it is switched off, and for one that is forgotten.
+    pub witness: Option<PathBuf>,
     /// Largest body in bytes, where a namespace says nothing else.
     pub max_body_bytes: u64,
+    /// How long records of operations and control calls, audit lines and tombstones are kept.
+    pub operation_retention: Millis,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.

@@ -1,10 +1,18 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
+mod recovery;
+mod retention;
 mod stores;
+mod timeline;
+mod witness;
 
 use std::time::Duration;
 
+pub use recovery::*;
+pub use retention::*;
 pub use stores::*;
+pub use timeline::*;
+pub use witness::*;
 
 /// Commands that may wait for the committer. Two full batches of a slow disk; beyond that a caller is better off with
 /// 503 and Retry-After than with a longer queue.
@@ -230,6 +238,10 @@ pub const RUN_KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// sending gets to read the answer, and not a reset.
 pub const LINGER_BYTES: usize = 4 * 1_048_576;
 
+/// How long a connection stays when so much was read and more is coming: a client that only writes has to see the answer
+/// first, and it may be slower than whoever throws its bytes away.
+pub const LINGER_PAUSE: Duration = Duration::from_millis(500);
+
 /// How long a body is still read after an early refusal.
 pub const LINGER_TIME: Duration = Duration::from_secs(5);
 
@@ -248,6 +260,12 @@ pub const JSON_VALUES: usize = 8_192;
 
 /// Log lines that wait for whoever reads standard error; further ones are thrown away.
 pub const LOG_LINES: usize = 8_192;
+
+/// How long the log rests after it was written: short for whoever reads it, and long enough for some lines under load.
+pub const LOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// Threads that serve connections, at most; one for each processor. Beyond this the committer is what is waited for.
+pub const DESKS: usize = 32;
 
 /// How long a client may go without taking anything of its answer.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,15 +4,30 @@
 
 mod line;
 
-use std::io::{BufWriter, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-use crate::limits::LOG_LINES;
+use crate::limits::{LOG_LINES, LOG_PAUSE};
 
 /// Variable that sets what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
 pub const FILTER_VARIABLE: &str = "FENCEGATE_LOG";
+
+/// Rests after each flush, so that under load lines come together: whoever logs then wakes no thread for each of them.
+struct Gathering<W>(W);
+
+impl<W: Write> Write for Gathering<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()?;
+        std::thread::sleep(LOG_PAUSE);
+        Ok(())
+    }
+}
 
 /// Sends logs to standard error: one JSON object a line, or plain text on a terminal. A second call changes nothing.
 /// What is still to be written is written when the guard is dropped.
@@ -32,7 +47,7 @@ pub fn install() -> anyhow::Result<WorkerGuard> {
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(LOG_LINES)
-        .finish(BufWriter::new(std::io::stderr()));
+        .finish(Gathering(BufWriter::new(std::io::stderr())));
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.

@@ -1,19 +1,21 @@
 //! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
+use super::desks::Desks;
+use crate::http::Front;
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
@@ -34,13 +36,14 @@ pub(super) struct Bounds {
     pub(super) drain_time: Duration,
 }
 
-/// Serves a router until `shutdown`, then lets requests under way finish within the drain time and cuts the
+/// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
 /// connections that are left: a client that does not read must not keep the process from ending.
 pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
+    front: Front,
     shutdown: CancellationToken,
     bounds: Bounds,
+    desks: &mut Desks,
 ) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
@@ -59,13 +62,19 @@ pub(super) async fn serve(
             permit = connections.clone().acquire_owned() => permit,
             () = shutdown.cancelled() => break,
         };
-        let service = TowerToHyperService::new(router.clone());
-        // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
-        let cut = cut.clone();
-        tokio::spawn(async move {
+        let front = front.clone();
+        let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
+        let Some(desk) = desks.next() else { break };
+        desk.spawn(async move {
+            let Some(stream) = moved(stream) else { return };
+            let service = service_fn(move |request| {
+                let front = front.clone();
+                async move { Ok::<_, Infallible>(front.serve(request).await) }
+            });
+            // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
+            let mut stream = TimeoutStream::new(stream);
+            stream.set_write_timeout(Some(WRITE_TIMEOUT));
+            let connection = watcher.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {
@@ -78,7 +87,7 @@ pub(super) async fn serve(
         });
     }
     drop(listener);
-    drop(router);
+    drop(front);
     info!(open = bounds.connections.saturating_sub(connections.available_permits()), "draining");
     if tokio::time::timeout(bounds.drain_time, graceful.shutdown()).await.is_err() {
         warn!(
@@ -88,7 +97,13 @@ pub(super) async fn serve(
     }
 }
 
-async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<TcpStream> {
+/// The connection on the runtime of the caller.
+fn moved(stream: std::net::TcpStream) -> Option<TcpStream> {
+    TcpStream::from_std(stream).map_err(|error| error!(%error, "a connection cannot be served")).ok()
+}
+
+/// A connection that waits on no runtime yet.
+async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<std::net::TcpStream> {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -96,10 +111,11 @@ async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<
         };
         match accepted {
             Ok((stream, _)) => {
-                if let Err(error) = stream.set_nodelay(true) {
-                    debug!(%error, "a connection was gone before it was served");
+                let ready = stream.set_nodelay(true).and_then(|()| stream.into_std());
+                match ready {
+                    Ok(stream) => return Some(stream),
+                    Err(error) => debug!(%error, "a connection was gone before it was served"),
                 }
-                return Some(stream);
             }
             Err(error) => {
                 error!(%error, "cannot accept a connection");

@@ -35,6 +35,9 @@ const OF_THE_GATEWAY: [&str; 9] = [
     "x-fencing-token",
 ];
 
+/// Headers that the gateway adds to an answer, more or less: the map need not grow for them.
+const HEADERS_OF_THE_DOOR: usize = 12;
+
 fn is_ours(name: &str, store: &HttpStore) -> bool {
     let stamp = match &store.stamp {
         Some(StampPlace::Header(header)) => header == name,
@@ -101,6 +104,17 @@ pub(super) fn returned(headers: &HeaderMap, store: &HttpStore) -> Vec<Field> {
         .filter(|(name, _)| may_come_back(name.as_str(), headers, store))
         .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
         .collect()
+}
+
+/// The same of an answer that is passed through and not kept: names and values are shared, not copied.
+pub(super) fn passed(headers: &HeaderMap, store: &HttpStore) -> HeaderMap {
+    let mut passed = HeaderMap::with_capacity(headers.len().saturating_add(HEADERS_OF_THE_DOOR));
+    for (name, value) in headers {
+        if value.to_str().is_ok() && may_come_back(name.as_str(), headers, store) {
+            passed.append(name.clone(), value.clone());
+        }
+    }
+    passed
 }
 
 fn may_come_back(name: &str, headers: &HeaderMap, store: &HttpStore) -> bool {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hyper::client::conn::{http1, http2};
+use hyper::header::HeaderValue;
 use hyper::http::Uri;
 use hyper::http::uri::{Authority, Scheme};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -50,8 +51,10 @@ pub(super) struct Line {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// For HTTP/2, which names both in each request.
     pub(super) scheme: Scheme,
-    /// For the `Host` header.
+    /// The host and port as they are configured.
     pub(super) authority: Authority,
+    /// The same as the `Host` header.
+    pub(super) host_header: HeaderValue,
     /// The path that all names lie below, with a slash at its end.
     pub(super) prefix: String,
 }
@@ -94,7 +97,9 @@ impl Line {
         } else {
             None
         };
-        Ok(Self { host, port, protocol, tls, scheme, authority, prefix })
+        let host_header = HeaderValue::from_str(authority.as_str());
+        let host_header = host_header.map_err(|_| wrong("its host cannot stand in a header"))?;
+        Ok(Self { host, port, protocol, tls, scheme, authority, host_header, prefix })
     }
 
     /// A connection that nothing was sent on. The caller bounds its time.
@@ -134,9 +139,9 @@ impl Line {
             drop(tokio::spawn(connection));
             return Ok(Link::Two(sender));
         }
+        // It takes at most 100 headers of an answer; told the same number it would look for room on the heap with each.
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(limits::UPSTREAM_HEAD_BYTES)
-            .max_headers(limits::UPSTREAM_HEADERS)
             .handshake(io)
             .await
             .map_err(broken)?;

@@ -86,7 +86,8 @@ impl Upstream {
     pub async fn send(&self, order: &Order) -> Sent {
         let sending = async {
             match (self.store.class, &self.store.stamp) {
-                (Class::Conditional, Some(place)) => self.send_cell(place, order).await,
+                // Apart on the heap: the future of the others is copied several times with each request.
+                (Class::Conditional, Some(place)) => Box::pin(self.send_cell(place, order)).await,
                 (Class::Conditional, None) => Sent::NotSent("the store has no place for a stamp".to_owned()),
                 (Class::FenceAware | Class::Idempotent | Class::Serial, _) => self.send_plain(order).await,
             }
@@ -141,8 +142,9 @@ impl Upstream {
         match &self.store.stamp {
             None => self.read_plain(order, None).await,
             Some(StampPlace::Header(name)) => self.read_plain(order, Some(name)).await,
-            Some(StampPlace::Json(pointer)) => self.read_json(order, pointer).await,
-            Some(StampPlace::Pointer) => self.read_pointed(order).await,
+            // Apart on the heap: the future of the others is copied several times with each request.
+            Some(StampPlace::Json(pointer)) => Box::pin(self.read_json(order, pointer)).await,
+            Some(StampPlace::Pointer) => Box::pin(self.read_pointed(order)).await,
         }
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::HeaderMap;
+
 use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::document::ContentType;
 use crate::domain::operation::{Method, OperationId};
@@ -129,7 +131,7 @@ pub struct ReadAnswer {
     /// Its status.
     pub status: u16,
     /// Its allow-listed headers, without its `ETag`.
-    pub headers: Vec<Field>,
+    pub headers: HeaderMap,
     /// Its `ETag` as it came; with `pointer` that of the cell.
     pub etag: Option<String>,
     /// The cell's stamp; of `conditional` only.

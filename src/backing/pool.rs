@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::header::{CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use hyper::http::uri::Parts;
 use hyper::{Request, Response, Uri, Version};
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -57,6 +57,8 @@ pub(super) struct Pool {
 struct Idle {
     one: Box<One>,
     since: u64,
+    /// Whose events wake it.
+    home: runtime::Id,
 }
 
 /// The right to use a connection; dropped, it closes the connection.
@@ -110,13 +112,21 @@ impl Pool {
         deadline: &Deadline,
     ) -> Result<Response<ReadBody>, Fault> {
         let in_time = |lease: Lease| if deadline.has_passed() { Err(Self::too_late()) } else { Ok(lease) };
-        let lease = self.lease(self.fresh).await.and_then(in_time)?;
+        let lease = match self.lease_at_once() {
+            Some(lease) => lease,
+            // Apart on the heap, as the second try: the future of the usual way is copied several times with each request.
+            None => Box::pin(self.lease(self.fresh)).await?,
+        };
+        let lease = in_time(lease)?;
         let reused = lease.reused;
         match self.send(lease, request).await? {
             Ok(response) => Ok(response),
             Err((request, _)) if reused => {
-                let lease = self.lease(true).await.and_then(in_time)?;
-                self.send(lease, request).await?.map_err(|(_, why)| Fault::Unsent(why))
+                let again = async {
+                    let lease = self.lease(true).await.and_then(in_time)?;
+                    self.send(lease, request).await?.map_err(|(_, why)| Fault::Unsent(why))
+                };
+                Box::pin(again).await
             }
             Err((_, why)) => Err(Fault::Unsent(why)),
         }
@@ -170,25 +180,29 @@ impl Pool {
             }
             *request.version_mut() = Version::HTTP_2;
         } else {
-            let mut parts = Parts::default();
-            parts.path_and_query = request.uri().path_and_query().cloned();
-            if let Ok(uri) = Uri::from_parts(parts) {
-                *request.uri_mut() = uri;
+            // It may have been dressed for the other version before.
+            if request.uri().authority().is_some() {
+                let mut parts = Parts::default();
+                parts.path_and_query = request.uri().path_and_query().cloned();
+                if let Ok(uri) = Uri::from_parts(parts) {
+                    *request.uri_mut() = uri;
+                }
             }
-            if let Ok(host) = HeaderValue::from_str(self.line.authority.as_str()) {
-                request.headers_mut().insert(HOST, host);
-            }
+            request.headers_mut().insert(HOST, self.line.host_header.clone());
             *request.version_mut() = Version::HTTP_11;
         }
     }
 
-    async fn lease(self: &Arc<Self>, fresh: bool) -> Result<Lease, Fault> {
-        if let Ok(turn) = self.turns.clone().try_acquire_owned()
-            && !fresh
-            && let Some(link) = self.rested()
-        {
-            return Ok(Lease { link: Some(link), reused: true, pool: self.clone(), _turn: turn });
+    /// One that stands already, where nobody is waiting for a turn.
+    fn lease_at_once(self: &Arc<Self>) -> Option<Lease> {
+        if self.fresh {
+            return None;
         }
+        let turn = self.turns.clone().try_acquire_owned().ok()?;
+        Some(Lease { link: Some(self.rested()?), reused: true, pool: self.clone(), _turn: turn })
+    }
+
+    async fn lease(self: &Arc<Self>, fresh: bool) -> Result<Lease, Fault> {
         let late = || {
             let ms = self.patience.connect.as_millis();
             Fault::Unsent(format!("no connection to {} in {ms} ms", self.line.authority))
@@ -213,13 +227,19 @@ impl Pool {
         Ok(Lease { link: Some(link), reused, pool: self.clone(), _turn: turn })
     }
 
-    /// A connection that stands already: the shared one, else the one that was used last.
+    /// A connection that stands already: the shared one, else the one that was used last on this runtime, since that of
+    /// another one would wake its threads too.
     fn rested(&self) -> Option<Link> {
         if let Some(sender) = locked(&self.shared).as_ref().filter(|sender| !sender.is_closed()) {
             return Some(Link::Two(sender.clone()));
         }
+        let home = Handle::try_current().ok()?.id();
         loop {
-            let Idle { mut one, .. } = locked(&self.idle).pop()?;
+            let Idle { mut one, .. } = {
+                let mut idle = locked(&self.idle);
+                let last = idle.iter().rposition(|idle| idle.home == home)?;
+                idle.remove(last)
+            };
             if one.is_fit() {
                 return Some(Link::One(one));
             }
@@ -240,9 +260,10 @@ impl Pool {
         let since = self.looks.load(Ordering::Relaxed);
         {
             let mut idle = locked(&self.idle);
-            if idle.len() < limits::UPSTREAM_IDLE {
-                idle.push(Idle { one, since });
+            if idle.len() >= limits::UPSTREAM_IDLE {
+                idle.remove(0);
             }
+            idle.push(Idle { one, since, home: runtime.id() });
         }
         if !self.looking.swap(true, Ordering::AcqRel) {
             drop(runtime.spawn(look(Arc::downgrade(self))));

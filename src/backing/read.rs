@@ -55,7 +55,7 @@ impl Upstream {
         let stamp = stamp_header.and_then(|name| headers::one(&head.headers, name));
         Ok(ReadAnswer {
             status: head.status.as_u16(),
-            headers: headers::returned(&head.headers, &self.store),
+            headers: headers::passed(&head.headers, &self.store),
             etag: headers::one(&head.headers, ETAG.as_str()).map(str::to_owned),
             stamp: stamp.and_then(|text| text.parse().ok()),
             length: length_of(&head.headers),
@@ -76,14 +76,13 @@ impl Upstream {
 
     fn of_whole(&self, whole: Whole, stamp: Option<Stamp>, head: bool) -> ReadAnswer {
         let length = u64::try_from(whole.body.len()).ok();
-        let relayed = self.relayed(whole);
         ReadAnswer {
-            status: relayed.status,
-            headers: relayed.headers,
-            etag: relayed.etag,
+            status: whole.status,
+            headers: headers::passed(&whole.headers, &self.store),
+            etag: whole.etag().map(str::to_owned),
             stamp,
             length,
-            body: ReadBody::whole(if head { bytes::Bytes::new() } else { relayed.body }),
+            body: ReadBody::whole(if head { bytes::Bytes::new() } else { whole.body }),
         }
     }
 
@@ -117,7 +116,7 @@ impl Upstream {
         }
         Ok(ReadAnswer {
             status: content.status.as_u16(),
-            headers: headers::returned(&content.headers, &self.store),
+            headers: headers::passed(&content.headers, &self.store),
             etag: whole.etag().map(str::to_owned),
             stamp,
             length: length_of(&content.headers),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap};
+use hyper::http::uri::PathAndQuery;
 use hyper::{Method as Verb, Request, Response, Uri};
 use tokio::time::timeout;
 
@@ -75,10 +76,11 @@ impl Whole {
 impl Upstream {
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn exchange(&self, draft: Draft) -> Result<Response<ReadBody>, Fault> {
-        let uri: Uri = draft.path.parse().map_err(|_| Fault::Unsent("the path is none".to_owned()))?;
+        let path = PathAndQuery::from_maybe_shared(Bytes::from(draft.path));
+        let path = path.map_err(|_| Fault::Unsent("the path is none".to_owned()))?;
         let mut request = Request::new(draft.body);
         *request.method_mut() = draft.verb;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = Uri::from(path);
         *request.headers_mut() = draft.headers;
         if request.body().left() == 0 && !matches!(*request.method(), Verb::GET | Verb::HEAD | Verb::DELETE) {
             request.headers_mut().insert(CONTENT_LENGTH, 0_u64.into());

@@ -42,7 +42,9 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "listen": config.listen.to_string(),
         "database": database,
         "seal_key_from": key,
+        "witness": config.witness.as_ref().map(|path| path.display().to_string()),
         "max_body_bytes": config.max_body_bytes,
+        "operation_retention_ms": config.operation_retention.get(),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -116,7 +118,9 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("listen", "/listen"),
             ("database", "/database"),
             ("seal key from", "/seal_key_from"),
+            ("witness", "/witness"),
             ("largest body", "/max_body_bytes"),
+            ("records kept ms", "/operation_retention_ms"),
         ],
     );
     let namespaces =

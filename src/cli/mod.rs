@@ -4,29 +4,35 @@
 //! goes through `output`; all ends of a command are exit codes of `failure`.
 
 mod answer;
+mod backup;
 mod bench;
 mod check;
 mod client;
 mod completions;
 mod control;
 mod demo;
+mod epoch;
 mod failure;
 mod get;
 mod inspect;
 mod lease;
 mod man;
 mod migrate;
+mod namespaces;
 mod openapi;
 mod operations;
 mod output;
 mod pace;
 mod probe;
+mod recover;
 mod relayed;
 mod resolve;
+mod restore;
 mod run;
 mod serve;
 mod settings;
 mod table;
+mod timeline;
 mod wish;
 mod words;
 mod write;
@@ -67,7 +73,7 @@ struct Cli {
 /// What every command takes.
 #[derive(Args)]
 struct Global {
-    /// Configuration file of serve, check and migrate [default: fencegate.toml, where it exists]
+    /// Configuration file of serve, check, migrate, backup, restore and recover [default: fencegate.toml, where it exists]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     config: Option<PathBuf>,
     /// Address of the gateway, for the client commands
@@ -101,6 +107,20 @@ enum Command {
     ///
     /// `serve` does the same at its start. A database of a newer version is refused.
     Migrate(migrate::Migrate),
+    /// Copy the database into a file, while the gateway runs
+    ///
+    /// Of SQLite: consistent, verified and synced; an existing file is not overwritten. For PostgreSQL it names the tools.
+    Backup(backup::Backup),
+    /// Put a backup in the place of the database; the gateway must be stopped
+    ///
+    /// The old file is kept aside. A backup that is known to be older is refused without --older, and then leaves the
+    /// breaker tripped: nothing is written or issued until the epoch is advanced. Exit code 1 when it is refused.
+    Restore(restore::Restore),
+    /// Look for what contradicts itself in the records and in the stores, and say what leads out of it
+    ///
+    /// Reads the database itself, whether a gateway runs or not, and changes nothing. Exit code 1 when something
+    /// contradicts or the breaker has tripped.
+    Recover(recover::Recover),
     /// Own a resource for a while
     #[command(subcommand)]
     Lease(lease::Lease),
@@ -120,6 +140,12 @@ enum Command {
     ///
     /// Its positions, its floor, its lease, its contents.
     Inspect(inspect::Inspect),
+    /// Show what happened to a resource: who held it, what was accepted, what was refused and why
+    ///
+    /// Newest first. Refusals are samples: of each kind one in a second, and the last sixteen of them.
+    Timeline(timeline::Timeline),
+    /// List the namespaces, or change the recorded definition of one
+    Namespaces(namespaces::Namespaces),
     /// End the newest generation: its lease, and whatever it may still write
     ///
     /// The resource can be acquired at once. What an "unlock" button would do, but safe.
@@ -132,6 +158,9 @@ enum Command {
     ///
     /// Every token of before stays refused. Under an external issuer it takes a fencing token that is freshly read there.
     Reopen(control::Control),
+    /// Begin a new epoch, after a database or an issuer has gone back in time
+    #[command(subcommand)]
+    Epoch(epoch::Epoch),
     /// Show the durable outcomes of a resource's operations, or what is undecided anywhere
     ///
     /// Newest first, or one of them by its id: the way out of a lost answer. Without a resource: those of all resources
@@ -206,6 +235,9 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
     let config = config.as_deref();
     let done = match cli.command {
         Command::Run(command) => return command.run(&url, output),
+        Command::Recover(command) => return command.run(config, output),
+        Command::Backup(command) => command.run(config, output),
+        Command::Restore(command) => command.run(config, output),
         Command::Serve(command) => command.run(config),
         Command::Check => check::run(config, output),
         Command::Migrate(command) => command.run(config, output),
@@ -213,6 +245,8 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Write(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),
         Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Timeline(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Namespaces(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Revoke(call) => {
             with_client(&url, async |client| call.run(Verb::Revoke, &client, output).await)
         }
@@ -222,6 +256,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Reopen(call) => {
             with_client(&url, async |client| call.run(Verb::Reopen, &client, output).await)
         }
+        Command::Epoch(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Operations(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Resolve(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Probe(command) => command.run(config, output),

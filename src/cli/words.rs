@@ -11,6 +11,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::position::PresentedToken;
 use crate::domain::precondition::TagList;
 use crate::domain::resource::Path;
+use crate::domain::subject::Subject;
 
 /// A fencing token as it will be sent. It is a credential and therefore not printable.
 #[derive(Clone)]
@@ -19,6 +20,17 @@ pub(super) struct TokenText(pub(super) String);
 /// A full name, target included.
 pub(super) fn name(text: &str) -> Result<Path, String> {
     Path::parse(text).map_err(|error| error.to_string())
+}
+
+/// A namespace, or `*` for all of them.
+pub(super) fn namespaces(text: &str) -> Result<Subject, String> {
+    match Subject::parse(text) {
+        Ok(subject @ (Subject::Everywhere | Subject::Namespace(_))) => Ok(subject),
+        Ok(Subject::Resource(_)) => {
+            Err("it has a slash: name the namespace alone, or '*' for all".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(super) fn operation(text: &str) -> Result<OperationId, String> {

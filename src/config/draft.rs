@@ -15,6 +15,7 @@ use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
 use crate::domain::policy::Contract;
 use crate::domain::resource::Namespace;
+use crate::domain::time::Millis;
 use crate::limits;
 
 /// Everything that was said.
@@ -24,8 +25,11 @@ pub(super) struct Draft {
     pub(super) database: Slot<Database>,
     pub(super) seal_key_file: Slot<PathBuf>,
     pub(super) seal_key: Slot<Zeroizing<String>>,
+    /// None: it is switched off.
+    pub(super) witness: Slot<Option<PathBuf>>,
     pub(super) max_connections: Slot<u32>,
     pub(super) max_body_bytes: Slot<u64>,
+    pub(super) operation_retention: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
 }
@@ -76,6 +80,12 @@ impl Draft {
                 let path = given.text(mistakes).map(|text| given.origin.base().join(text));
                 self.seal_key_file = Slot::of(given, path);
             }
+            // Empty is a value here: it goes without one.
+            "witness" if given.item.as_str() == Some("") => self.witness = Slot::of(given, Some(None)),
+            "witness" => {
+                let path = given.text(mistakes).map(|text| Some(given.origin.base().join(text)));
+                self.witness = Slot::of(given, path);
+            }
             "max_connections" => {
                 let range = u64::from(limits::POSTGRES_CONNECTIONS_LEAST)
                     ..=u64::from(limits::POSTGRES_CONNECTIONS_GREATEST);
@@ -84,6 +94,10 @@ impl Draft {
             }
             "max_body_bytes" => {
                 self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));
+            }
+            "operation_retention" => {
+                let range = limits::OPERATION_RETENTION_LEAST_MS..=limits::OPERATION_RETENTION_GREATEST_MS;
+                self.operation_retention = Slot::of(given, given.span(&range, "1h to 3650d", mistakes));
             }
             _ => return false,
         }

@@ -7,6 +7,7 @@ use toml_edit::{Item, TableLike, Value};
 use super::keys::{self, LATER};
 use super::mistake::{Mistakes, Place};
 use super::origin::Origin;
+use crate::domain::time::Millis;
 
 /// A value with the place that a mistake in it is told with.
 #[derive(Clone)]
@@ -147,6 +148,28 @@ impl<'a> Given<'a> {
             Ok(number) if range.contains(&number) => Some(number),
             Ok(_) | Err(_) => {
                 self.wrong(mistakes, format!("is {number}; allowed is {least} to {greatest}"));
+                None
+            }
+        }
+    }
+
+    /// A span of time within a range, which `allowed` tells.
+    pub(super) fn span(
+        &self,
+        range: &RangeInclusive<u64>,
+        allowed: &str,
+        mistakes: &mut Mistakes,
+    ) -> Option<Millis> {
+        let text = self.text(mistakes)?;
+        let Ok(span) = humantime::parse_duration(text) else {
+            let problem = format!("{text:?} is not a span of time; write one such as \"24h\" or \"7d\"");
+            self.wrong(mistakes, problem);
+            return None;
+        };
+        match u64::try_from(span.as_millis()) {
+            Ok(ms) if range.contains(&ms) => Some(Millis::new(ms)),
+            Ok(_) | Err(_) => {
+                self.wrong(mistakes, format!("is {text:?}; allowed is {allowed}"));
                 None
             }
         }

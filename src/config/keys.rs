@@ -11,8 +11,17 @@ pub(super) struct Table {
 
 /// The top of the file.
 pub(super) const ROOT: Table = Table {
-    keys: &["listen", "database", "seal_key_file", "max_connections", "max_body_bytes", "namespaces"],
-    later: &["witness", "operation_retention"],
+    keys: &[
+        "listen",
+        "database",
+        "seal_key_file",
+        "witness",
+        "max_connections",
+        "max_body_bytes",
+        "operation_retention",
+        "namespaces",
+    ],
+    later: &[],
 };
 
 /// `[namespaces.NAME]`.
@@ -111,7 +120,7 @@ pub(super) fn likeness(wrong: &str, word: &str) -> f64 {
 /// Where a key belongs that is known, but not in the table it was found in.
 fn home_of(key: &str) -> Option<&'static str> {
     match key {
-        "listen" | "database" | "seal_key_file" | "max_connections" => {
+        "listen" | "database" | "seal_key_file" | "witness" | "max_connections" | "operation_retention" => {
             Some("at the top of the file, before the first [table]")
         }
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml_edit::Key;
 
@@ -18,7 +18,7 @@ use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
-use crate::limits::POSTGRES_CONNECTIONS;
+use crate::limits::{OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS};
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
 pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
@@ -29,9 +29,11 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
     Config {
         listen: draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)),
         max_connections: max_connections(draft, &database, mistakes),
+        witness: witness(draft, base, &database, mistakes),
         database,
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
+        operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
         namespaces,
         stores,
     }
@@ -45,6 +47,24 @@ fn max_connections(draft: &Draft, database: &Database, mistakes: &mut Mistakes) 
         mistakes.note(&found.place, "max_connections", problem);
     }
     draft.max_connections.or(POSTGRES_CONNECTIONS)
+}
+
+/// Beside the database's file where it has one: two gateways in one folder have two.
+fn witness(draft: &Draft, base: &Path, database: &Database, mistakes: &mut Mistakes) -> Option<PathBuf> {
+    match (draft.witness.found(), database) {
+        (Some(Found { value: Some(_), place }), Database::Memory) => {
+            let problem =
+                "there is nothing to be witnessed of database = \"memory\"; leave one of the two out";
+            mistakes.note(place, "witness", problem);
+            None
+        }
+        (_, Database::Memory) => None,
+        (Some(found), Database::Sqlite(_) | Database::Postgres(_)) => found.value.clone(),
+        (None, Database::Sqlite(path)) => Some(path.with_extension("witness"))
+            .filter(|witness| witness != path)
+            .or_else(|| Some(path.with_extension("witness.witness"))),
+        (None, Database::Postgres(_)) => Some(base.join("fencegate.witness")),
+    }
 }
 
 fn seal_key(draft: &Draft, base: &Path, mistakes: &mut Mistakes) -> KeySource {

@@ -12,6 +12,7 @@ use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Nowhere, Sou
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
+use crate::domain::time::Millis;
 
 /// A file `etc/f.toml` with this text, and nothing else.
 fn parse(text: &str) -> Result<Config, Mistakes> {
@@ -43,7 +44,9 @@ fn no_file_at_all_is_a_working_gateway() {
             database: Database::Sqlite("fencegate.db".into()),
             max_connections: 8,
             seal_key: KeySource::File("fencegate.key".into()),
+            witness: Some("fencegate.witness".into()),
             max_body_bytes: 1_048_576,
+            operation_retention: Millis::new(30 * 86_400_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
         }
@@ -58,6 +61,20 @@ fn relative_paths_of_a_file_and_its_defaults_are_relative_to_the_file() {
     let config = parse("").unwrap();
     assert_eq!(config.database, Database::Sqlite("etc/fencegate.db".into()));
     assert_eq!(config.seal_key, KeySource::File("etc/fencegate.key".into()));
+}
+
+#[test]
+fn the_witness_stands_beside_the_database_or_where_it_is_told_to() {
+    let witness = |text: &str| parse(text).unwrap().witness;
+    assert_eq!(witness(""), Some("etc/fencegate.witness".into()));
+    assert_eq!(witness("database = \"sqlite://data/x.db\""), Some("etc/data/x.witness".into()));
+    assert_eq!(witness("database = \"sqlite://x.witness\""), Some("etc/x.witness.witness".into()));
+    assert_eq!(witness("database = \"postgres://u@h/d\""), Some("etc/fencegate.witness".into()));
+    assert_eq!(witness("witness = \"/mnt/other/w\""), Some("/mnt/other/w".into()));
+    assert_eq!(witness("witness = \"\""), None);
+    assert_eq!(witness("database = \"memory\""), None);
+    assert!(parse("database = \"memory\"\nwitness = \"w\"").is_err());
+    assert_eq!(parse("database = \"memory\"\nwitness = \"\"").unwrap().witness, None);
 }
 
 #[test]
@@ -170,4 +187,27 @@ fn a_postgresql_database_may_have_several_hosts_and_a_bound_of_connections() {
     assert!(parse("database = \"postgres://u@a/d\"\nmax_connections = 1").is_err());
     let told = parse("max_connections = 3").unwrap_err().to_string();
     assert!(told.contains("goes with database = \"postgres://…\" alone"), "{told}");
+}
+
+#[test]
+fn records_are_kept_for_a_span_with_a_unit_and_a_range() {
+    // Broken: records are pruned after 30 milliseconds where 30 days were meant. Must hold: a span has a unit, lies in its
+    // range, and may come from a variable.
+    let kept = |text: &str| parse(&format!("operation_retention = {text}")).map(|it| it.operation_retention);
+    for (text, ms) in [("\"1h\"", 3_600_000), ("\"7d\"", 7 * 86_400_000), ("\"3650d\"", 3_650 * 86_400_000)] {
+        assert_eq!(kept(text).unwrap(), Millis::new(ms), "{text}");
+    }
+    for (text, problem) in [
+        ("30", "wants text in quotes"),
+        ("\"30\"", "is not a span of time"),
+        ("\"59min\"", "allowed is 1h to 3650d"),
+        ("\"3651d\"", "allowed is 1h to 3650d"),
+    ] {
+        let told = kept(text).unwrap_err().to_string();
+        assert!(told.contains("operation_retention") && told.contains(problem), "{told}");
+    }
+    let variables: Variables = [("FENCEGATE_OPERATION_RETENTION".to_owned(), Some("48h".to_owned()))].into();
+    let (flags, file) = (Flags::default(), None);
+    let sources = Sources { file, variables: &variables, flags: &flags, outside: &Nowhere };
+    assert_eq!(Config::parse(&sources).unwrap().operation_retention, Millis::new(2 * 86_400_000));
 }

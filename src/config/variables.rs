@@ -112,8 +112,11 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
         let place = Place::Variable { variable: name.clone() };
         let variable = Variable { name: key, value: value.as_deref(), place: &place };
         match key {
-            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" => take_root(&variable, Form::Text, draft, mistakes),
+            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" | "OPERATION_RETENTION" => {
+                take_root(&variable, Form::Text, draft, mistakes);
+            }
             "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
+            "WITNESS" => take_witness(&variable, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
             _ => match key.strip_prefix(NAMESPACES) {
                 Some(rest) => take_namespace(rest, &variable, draft, mistakes),
@@ -177,6 +180,16 @@ fn take_root(variable: &Variable<'_>, form: Form, draft: &mut Draft, mistakes: &
     let key = variable.name.to_lowercase();
     if let Some(item) = variable.item(&key, form, mistakes) {
         draft.take(&key, &spot(&key, &item, variable.place), mistakes);
+    }
+}
+
+/// As the others, but empty is a value.
+fn take_witness(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    if variable.value == Some("") {
+        let item = Item::Value(Value::from(""));
+        draft.take("witness", &spot("witness", &item, variable.place), mistakes);
+    } else {
+        take_root(variable, Form::Text, draft, mistakes);
     }
 }
 
@@ -282,7 +295,16 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         mistakes.note(variable.place, "", explain_unknown(variable.name));
         return;
     }
-    let known = ["LISTEN", "DATABASE", "SEAL_KEY_FILE", "SEAL_KEY", "MAX_CONNECTIONS", "MAX_BODY_BYTES"];
+    let known = [
+        "LISTEN",
+        "DATABASE",
+        "SEAL_KEY_FILE",
+        "SEAL_KEY",
+        "WITNESS",
+        "MAX_CONNECTIONS",
+        "MAX_BODY_BYTES",
+        "OPERATION_RETENTION",
+    ];
     let near = known
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))

@@ -1,6 +1,6 @@
 //! Dispatch: announced effects are carried to their stores, and what is learnt there is settled.
 //!
-//! A task of its own does this for each operation, and belongs to nobody: a client that hangs up changes nothing. It
+//! A task does this for each operation, and belongs to no client: one that hangs up changes nothing. It
 //! decides nothing either. Each step comes from the rules and has been made durable before it is taken, and what it
 //! teaches goes back to them; a step that somebody else has taken meanwhile is theirs. What a crash leaves behind any
 //! replica takes up when its time has come.
@@ -12,10 +12,13 @@ mod recover;
 mod step;
 
 use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -54,6 +57,11 @@ pub enum Ended {
     /// What was learnt could not be recorded.
     Unserved(Unserved),
 }
+
+/// An operation on its way to its end: whoever polls it drives it. None when it was given up, for the process ends or
+/// something broke; what became of it then the record tells. It must be driven to its end ([`Dispatch::go_on`]), or it is
+/// left until its next step is due.
+pub type Forwarding = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 
 /// Room for one operation under way.
 #[derive(Debug)]
@@ -132,19 +140,30 @@ impl Dispatch {
         (self.shop.elapsed)()
     }
 
-    /// Carries an operation to its end that was announced after `since`, by [`Self::elapsed`]. Dropping the receiver
-    /// changes nothing.
+    /// Carries an operation to its end that was announced after `since`, by [`Self::elapsed`]. The caller drives it, in a
+    /// task that belongs to no client: another task for it would be one more to wake.
     #[must_use]
-    pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> oneshot::Receiver<Ended> {
-        let (reply, ended) = oneshot::channel();
-        let shop = self.shop.clone();
-        self.shop.spawn(async move {
-            let answer = drive::drive(&shop, attempt, since).await;
-            drop(room);
-            // A client that hung up is nobody's loss: the outcome is in the ledger.
-            drop(reply.send(answer));
-        });
-        ended
+    pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> Forwarding {
+        let (shop, abandoned) = (self.shop.clone(), self.shop.abandoned.clone());
+        let driving = async move {
+            let driven = async {
+                let ended = drive::drive(&shop, attempt, since).await;
+                drop(room);
+                ended
+            };
+            tokio::select! {
+                biased;
+                // What a panic leaves behind is not used again: what it drove goes with it.
+                ended = AssertUnwindSafe(driven).catch_unwind() => ended.ok(),
+                () = abandoned.cancelled() => None,
+            }
+        };
+        Box::pin(self.shop.tasks.track_future(driving))
+    }
+
+    /// Lets an operation go on whose caller waits no longer.
+    pub fn go_on(&self, forwarding: Forwarding) {
+        drop(tokio::spawn(forwarding));
     }
 
     /// Starts the resolution of what is undecided on a resource and due.

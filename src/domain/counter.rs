@@ -140,6 +140,19 @@ counter!(
     LedgerSeq, from 0
 );
 
+/// A counter other than the token that can come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Counter {
+    /// The epochs of a namespace.
+    Epoch,
+    /// The versions of a definition.
+    Version,
+    /// The commits of a resource.
+    Commit,
+    /// The incarnations of a resource.
+    Incarnation,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! compile. This room knows nobody else of ours and holds no I/O, no clock and no randomness: `time` and `entropy`
 //! only declare what the shell must pass in.
 
+pub mod breaker;
 pub mod cell;
 pub mod counter;
 pub mod document;
@@ -14,8 +15,10 @@ pub mod operation;
 pub mod policy;
 pub mod position;
 pub mod precondition;
+pub mod redefinition;
 pub mod resource;
 pub mod seal;
 pub mod store;
+pub mod subject;
 pub mod time;
 pub mod upstream;

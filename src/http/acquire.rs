@@ -23,7 +23,7 @@ use super::json::Object;
 use super::leases::{self, PREFIX, control_body};
 use super::problem::{self, About, Code, Problem};
 use super::query::malformed;
-use super::{Asked, Hall, extract, names, wire};
+use super::{Asked, Hall, extract, names, warning, wire};
 
 /// Callers are not told apart yet.
 const ANYBODY: &str = "anonymous";
@@ -290,7 +290,7 @@ pub(super) fn granted(grant: &Grant, namespaces: &Namespaces) -> Response {
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}/{id}")) {
         response.headers_mut().insert(LOCATION, location);
     }
-    response
+    warning::about_lease(response, &grant.view)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_TIME, OFFLOAD_BYTES};
+use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_PAUSE, LINGER_TIME, OFFLOAD_BYTES};
 
 use super::json::unreadable;
 use super::problem::{Code, Problem};
@@ -101,7 +101,7 @@ impl Payload {
                     let length = frame.data_ref().map_or(0, Bytes::len);
                     match left.checked_sub(length) {
                         Some(rest) => left = rest,
-                        None => break,
+                        None => return tokio::time::sleep(LINGER_PAUSE).await,
                     }
                 }
             };

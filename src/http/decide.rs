@@ -11,8 +11,9 @@ use tracing::{Instrument, Span, info};
 use crate::domain::operation::{Effect, OperationId};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
-use crate::ledger::Unserved;
 use crate::ledger::read::{Reader, Reading};
+use crate::ledger::refusals::Refused;
+use crate::ledger::{Ledger, Unserved};
 use crate::protocol::command::Acquire;
 use crate::protocol::outcome::{MemberVerdict, Verdict};
 use crate::protocol::{Command, Outcome, Refusal};
@@ -48,6 +49,7 @@ impl Hall {
             let answer = ledger.submit(command).await;
             drop(memory);
             note(&subject, &answer, clock.monotonic().saturating_sub(began));
+            remember(&ledger, &subject, &answer, clock.monotonic());
             answer
         };
         let answer = tokio::spawn(task.instrument(Span::current())).await;
@@ -74,6 +76,7 @@ impl Hall {
         let began = self.door.clock.monotonic();
         let answer = self.door.ledger.acquire(acquire, budget, keeps_place, &self.door.draining).await;
         note(&subject, &answer, self.door.clock.monotonic().saturating_sub(began));
+        remember(&self.door.ledger, &subject, &answer, self.door.clock.monotonic());
         answer.map_err(|unserved| {
             let problem = problem::unserved(&unserved, None);
             match &subject.resource {
@@ -97,6 +100,33 @@ impl Hall {
 /// the outcome of another command than it gave.
 pub(super) fn otherwise(outcome: &Outcome, in_words: impl FnOnce(&Refusal) -> Problem) -> Problem {
     if let Outcome::Refused(refusal) = outcome { in_words(refusal) } else { Problem::fault() }
+}
+
+/// Remembers what was refused, for the timelines of its resources; never a payload, a seal or an acquisition id.
+fn remember(ledger: &Ledger, subject: &Subject, answer: &Result<Outcome, Unserved>, at: Duration) {
+    let sample = |resource: &ResourceName, refusal: &Refusal, presented, operation: Option<&OperationId>| {
+        if let Refusal::DefinitionDiffers { recorded, configured } = refusal {
+            ledger.differs(&resource.namespace(), recorded, configured);
+        }
+        let (resource, code) = (resource.clone(), problem::code_of(refusal).word());
+        ledger.refused(Refused { resource, code, presented, operation_id: operation.cloned(), at });
+    };
+    match answer {
+        Ok(Outcome::NotWritten(members)) => {
+            for member in members {
+                if let Verdict::Refuse(refusal) = &member.verdict {
+                    let operation = Some(&member.operation_id);
+                    sample(&member.address.resource, refusal, Some(member.presented), operation);
+                }
+            }
+        }
+        Ok(outcome) => {
+            if let (Some(refusal), Some(resource)) = (outcome.refusal(), &subject.resource) {
+                sample(resource, refusal, subject.position, subject.operation.as_ref());
+            }
+        }
+        Err(_) => {}
+    }
 }
 
 /// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id.
@@ -146,6 +176,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             let outcome = if done.replayed { "replayed" } else { done.verb.done() };
             one(outcome, Effect::None);
         }
+        Ok(Outcome::Acted(done)) => one(if done.replayed { "replayed" } else { "acted" }, Effect::None),
         Ok(Outcome::Tidied) => one("tidied", Effect::None),
         Ok(Outcome::Announced(attempt)) => {
             let operation = attempt.intent.record.operation_id.as_str();
@@ -156,6 +187,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             let operation = record.operation_id.as_str();
             line(resource, Some(record.position), Some(operation), record.state.word(), Effect::None);
         }
+        Ok(Outcome::Ahead(ahead)) => note(subject, &Ok(ahead.outcome.clone()), latency),
         Ok(Outcome::Barrier(_)) => one("barrier", Effect::None),
         Ok(Outcome::Refused(refusal)) => {
             let code = problem::code_of(refusal);

@@ -29,6 +29,8 @@ pages! {
     "batch_unsupported",
     "body_too_large",
     "cancelled",
+    "change_unsafe",
+    "counter_exhausted",
     "database_unavailable",
     "definition_differs",
     "deleted",
@@ -60,6 +62,7 @@ pages! {
     "operation_in_progress",
     "operation_mismatch",
     "operation_not_applied",
+    "operations_open",
     "outcome_uncertain",
     "overloaded",
     "precondition_failed",
@@ -79,6 +82,7 @@ pages! {
     "unknown_namespace",
     "unsupported_media_type",
     "upstream_unreachable",
+    "version_differs",
     "wait_timeout",
 }
 

@@ -103,11 +103,13 @@ pub(super) fn written(outcome: Outcome) -> Result<Result<Vec<Written>, Vec<Membe
         | Outcome::Explained(_)
         | Outcome::Advanced(_)
         | Outcome::Controlled(_)
+        | Outcome::Acted(_)
         | Outcome::Tidied
         | Outcome::Announced(_)
         | Outcome::Settled(_)
         | Outcome::Resolved(_)
         | Outcome::Barrier(_)
+        | Outcome::Ahead(_)
         | Outcome::Refused(_) => Err(Problem::fault()),
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::limits::PROBE_TIMEOUT;
 
-use super::namespaces::differing;
+use super::namespaces::{BreakerJson, differing};
 use super::problem::{Code, Problem};
 use super::wire::{self, Rfc3339, Shown};
 use super::{Asked, Hall};
@@ -25,7 +25,7 @@ struct AliveJson {
 struct ReadyJson {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    checks: Option<[Check; 4]>,
+    checks: Option<[Check; 5]>,
 }
 
 #[derive(Serialize)]
@@ -41,8 +41,18 @@ struct StatusJson {
     api_version: &'static str,
     database: DatabaseJson,
     namespaces: NamespacesJson,
+    /// What is stopped, because the records were found to have gone back in time.
+    quarantined: Vec<StoppedJson>,
     stores: Vec<StoreJson>,
     started_at: Rfc3339,
+}
+
+/// A namespace that is stopped, or `*` for all of them.
+#[derive(Serialize)]
+struct StoppedJson {
+    namespace: String,
+    #[serde(flatten)]
+    breaker: BreakerJson,
 }
 
 /// A store behind HTTP.
@@ -92,13 +102,15 @@ pub(super) fn livez() -> Response {
     wire::json(StatusCode::OK, &AliveJson { alive: true })
 }
 
-/// `GET /readyz`. A namespace that is configured differently is named and makes nobody unready: the others are served.
+/// `GET /readyz`. A namespace that is configured differently is named and makes nobody unready: the others are served. One
+/// that is stopped makes every replica unready: what has happened to its records concerns the whole database.
 pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
     let (writers, readers) = tokio::join!(ledger(hall), reads(hall));
-    let checks = [writers, readers, definitions(hall).await, accepting(hall)];
-    let [writers, readers, _, accepting] = &checks;
-    let ready = writers.ok && readers.ok && accepting.ok;
+    let breaker = breaker(hall).await;
+    let checks = [writers, readers, definitions(hall).await, accepting(hall), breaker];
+    let [writers, readers, _, accepting, breaker] = &checks;
+    let ready = writers.ok && readers.ok && breaker.ok && accepting.ok;
     let status = if ready { StatusCode::OK } else { Code::DatabaseUnavailable.status() };
     let checks = asked.query.value("verbose").map(|_| checks);
     Ok(wire::json(status, &ReadyJson { ready, checks }))
@@ -109,6 +121,7 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
     let (_, differing) = differing(hall).await?;
     let ledger_seq = hall.read(|reader| reader.ledger_seq()).await?;
+    let stopped = hall.read(|reader| reader.stopped()).await?;
     let durability = hall.read(|reader| reader.durability()).await?;
     let identity = &hall.door.ledger.setting().identity;
     let answer = StatusJson {
@@ -125,6 +138,13 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
             configured: hall.namespaces().named().count(),
             differing: differing.into_iter().map(|(name, _)| name.to_string()).collect(),
         },
+        quarantined: stopped
+            .into_iter()
+            .map(|(subject, breaker)| StoppedJson {
+                namespace: subject.to_string(),
+                breaker: BreakerJson::of(&breaker),
+            })
+            .collect(),
         stores: hall
             .door
             .dispatch
@@ -161,6 +181,23 @@ async fn reads(hall: &Hall) -> Check {
 
 fn no_answer() -> String {
     format!("no answer within {} s", PROBE_TIMEOUT.as_secs())
+}
+
+/// Whether the records were found to have gone back in time.
+async fn breaker(hall: &Hall) -> Check {
+    let name = "breaker";
+    let read = tokio::time::timeout(PROBE_TIMEOUT, hall.door.ledger.stopped()).await;
+    let (ok, detail) = match read {
+        Err(_) => (false, no_answer()),
+        Ok(Err(unserved)) => (false, unserved.to_string()),
+        Ok(Ok(stopped)) if stopped.is_empty() => (true, "nothing is stopped".to_owned()),
+        Ok(Ok(stopped)) => {
+            let named =
+                stopped.iter().map(|(subject, breaker)| format!("{subject} is stopped: {}", breaker.found));
+            (false, named.collect::<Vec<_>>().join("; "))
+        }
+    };
+    Check { name, ok, detail }
 }
 
 async fn definitions(hall: &Hall) -> Check {

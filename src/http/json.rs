@@ -95,6 +95,15 @@ impl Object {
         }
     }
 
+    /// True or false, where the field is there.
+    pub(super) fn flag(&mut self, field: &str) -> Result<Option<bool>, Problem> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.refuse(field, &format!("it is {}; give true or false", kind(&other)))),
+        }
+    }
+
     /// A list.
     pub(super) fn list(&mut self, field: &str) -> Result<Option<Vec<Value>>, Problem> {
         match self.take(field) {

@@ -1,22 +1,23 @@
-//! The layers, in the order of `router`, innermost first: a panic becomes a problem, headers are bounded, problems are
-//! rendered, headers that protect are added, and every request gets its id and its span.
+//! What is done around every request.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Method};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tracing::{Instrument, error, field, info_span};
+use futures_util::FutureExt as _;
+use tracing::{Instrument, error, info_span};
 use uuid::Uuid;
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, X_REQUEST_ID};
-use super::{Hall, extract};
+use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_ID};
+use super::{Door, Hall, extract};
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -24,86 +25,99 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// What is served runs nothing in a browser and loads nothing.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
-/// The gateway's own name for a request.
-#[derive(Debug, Clone, Copy)]
-struct RequestId(Uuid);
-
 /// A panic is a fault of ours: loud in the log, and nothing of it in the answer.
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
-pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+#[expect(clippy::needless_pass_by_value, reason = "whoever caught the panic hands it over")]
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<&str>().copied();
     let reason = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     error!(reason = reason.unwrap_or("no text"), "a request panicked");
     Problem::fault().into_response()
 }
 
-/// Refuses heads beyond the bounds, and bodies without one clear end, before anything looks at them.
-pub(super) async fn bound_headers(request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    match extract::bounded(headers).and_then(|()| extract::framed(headers)) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-/// Turns problems into answers, and says on every answer of the data plane who composed it.
-pub(super) async fn render(request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let request_id = request.extensions().get().map_or(Uuid::nil(), |RequestId(id)| *id);
-    let (safe, head) = (request.method().is_safe(), request.method() == Method::HEAD);
-    let data_plane = is_data_plane(&path);
-    let mut response = next.run(request).await;
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let guarantee = response.headers_mut().remove(FENCING_GUARANTEE);
-        response = problem.render(&Instance { path, request_id, safe, data_plane });
-        if let Some(guarantee) = guarantee {
-            response.headers_mut().insert(FENCING_GUARANTEE, guarantee);
-        }
-    }
-    if data_plane {
-        // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
-        response.headers_mut().entry(FENCING_SOURCE).or_insert(GATEWAY);
-    }
-    if head { without_body(response) } else { response }
-}
-
-/// Headers that keep answers out of caches and their content from being run.
-pub(super) async fn protect(request: Request, next: Next) -> Response {
-    let control_plane = request.uri().path().starts_with("/v1");
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
-    if control_plane {
-        headers.insert(CACHE_CONTROL, NO_STORE);
-    }
-    response
-}
-
-/// Gives the request an id of our own and a span. The span holds the path's template, never the path: an acquisition id
-/// may stand in it.
-pub(super) async fn identify(State(hall): State<Arc<Hall>>, mut request: Request, next: Next) -> Response {
-    let id = request_id(&hall);
-    request.extensions_mut().insert(RequestId(id));
+/// All that is done around every request. From the inside out: a panic becomes a problem, headers are bounded, problems
+/// are rendered, headers that protect are added, and the request gets its id and its span.
+pub(super) async fn around(
+    hall: &Hall,
+    request: Request,
+    path: Option<&'static str>,
+    serve: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let id = hall.request_ids.next(&hall.door);
     let trace_id = trace_id(request.headers());
-    let span =
-        info_span!("request", method = %request.method(), path = field::Empty, request_id = %id, trace_id);
-    let mut response = next.run(request).instrument(span).await;
-    if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
+    // It holds the path's template, never the path: an acquisition id may stand in it.
+    let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path);
+    let mut response = rendered(request, id, serve).instrument(span).await;
+    let mut text = Uuid::encode_buffer();
+    if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
     response
 }
 
-/// A UUID of version 7. It only names a request in the log: without randomness it is still dated.
-fn request_id(hall: &Hall) -> Uuid {
-    let drawn = hall.door.entropy.draw().unwrap_or_default();
-    let mut random = [0; 10];
-    for (to, from) in random.iter_mut().zip(drawn) {
-        *to = from;
+/// Turns problems into answers, says on every answer of the data plane who composed it, and adds headers that keep
+/// answers out of caches and their content from being run.
+async fn rendered(
+    request: Request,
+    request_id: Uuid,
+    serve: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let uri = request.uri().clone();
+    let (safe, head) = (request.method().is_safe(), request.method() == Method::HEAD);
+    let data_plane = is_data_plane(uri.path());
+    let mut response = guarded(request, serve).await;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let known = [FENCING_GUARANTEE, FENCING_WARNING];
+        let kept = known.map(|name| (response.headers_mut().remove(&name), name));
+        response = problem.render(&Instance { path: uri.path().to_owned(), request_id, safe, data_plane });
+        for (value, name) in kept {
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
+        }
     }
-    let now = u64::try_from(hall.door.clock.wall().ms()).unwrap_or_default();
-    uuid::Builder::from_unix_timestamp_millis(now, &random).into_uuid()
+    let headers = response.headers_mut();
+    if data_plane {
+        // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
+        headers.entry(FENCING_SOURCE).or_insert(GATEWAY);
+    }
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    if uri.path().starts_with("/v1") {
+        headers.insert(CACHE_CONTROL, NO_STORE);
+    }
+    if head { without_body(response) } else { response }
+}
+
+/// Refuses heads beyond the bounds, and bodies without one clear end, before anything looks at them.
+async fn guarded(request: Request, serve: impl AsyncFnOnce(Request) -> Response) -> Response {
+    let headers = request.headers();
+    if let Err(problem) = extract::bounded(headers).and_then(|()| extract::framed(headers)) {
+        return problem.into_response();
+    }
+    // What a panic leaves behind is not used again: the request goes with it.
+    AssertUnwindSafe(serve(request)).catch_unwind().await.unwrap_or_else(panicked)
+}
+
+/// Names requests in the log and in answers: UUIDs of version 7. What is random in them is drawn once and counted up, since
+/// they need only differ; without randomness they are still dated.
+#[derive(Debug, Default)]
+pub(super) struct RequestIds {
+    drawn: OnceLock<[u8; 16]>,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    fn next(&self, door: &Door) -> Uuid {
+        let drawn = self.drawn.get_or_init(|| door.entropy.draw().unwrap_or_default());
+        let count = u128::from(self.count.fetch_add(1, Ordering::Relaxed));
+        let random = u128::from_be_bytes(*drawn).wrapping_add(count).to_be_bytes();
+        let mut last = [0; 10];
+        for (to, from) in last.iter_mut().rev().zip(random.into_iter().rev()) {
+            *to = from;
+        }
+        let now = u64::try_from(door.clock.wall().ms()).unwrap_or_default();
+        uuid::Builder::from_unix_timestamp_millis(now, &last).into_uuid()
+    }
 }
 
 /// The trace that the caller's request belongs to (W3C Trace Context, version 00); one that is not well formed is

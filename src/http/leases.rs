@@ -27,7 +27,7 @@ use super::json::Object;
 use super::names;
 use super::problem::{self, About, Problem};
 use super::wire::{self, Rfc3339, Shown};
-use super::{Asked, extract};
+use super::{Asked, extract, warning};
 
 pub(super) const PREFIX: &str = "/v1/leases";
 
@@ -71,7 +71,8 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "")?;
     let found = found(&asked, &id).await?;
     let view = found.lease.view_at(found.now, &found.resource, &found.namespace);
-    Ok(wire::json(StatusCode::OK, &lease(id.reveal(), &view, None, asked.hall.namespaces())))
+    let shown = wire::json(StatusCode::OK, &lease(id.reveal(), &view, None, asked.hall.namespaces()));
+    Ok(warning::about_lease(shown, &view))
 }
 
 /// The lease of this id, under the recorded definition.
@@ -119,7 +120,8 @@ async fn ended_or_shown(
 ) -> Result<Response, Problem> {
     let outcome = asked.hall.decide(command, Subject::default(), None).await?;
     if let Outcome::Renewed(view) | Outcome::Released(view) = &outcome {
-        return Ok(wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces())));
+        let shown = wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces()));
+        return Ok(warning::about_lease(shown, view));
     }
     Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
 }

@@ -8,7 +8,9 @@ mod advance;
 mod body;
 mod control;
 mod decide;
+mod definition;
 mod docs;
+mod epoch;
 mod extract;
 mod fenced;
 mod health;
@@ -26,22 +28,25 @@ mod relay;
 mod resolve;
 mod resources;
 mod routes;
+mod timeline;
 mod transfer;
+mod warning;
 mod wire;
 mod writes;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use hyper::body::{Body as _, Incoming};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::ServiceExt as _;
 use tracing::Span;
 
 use crate::dispatch::Dispatch;
@@ -52,10 +57,12 @@ use crate::ledger::Ledger;
 use crate::limits;
 
 use body::Payload;
+use layers::RequestIds;
 use problem::{Code, Problem};
 use query::Query;
-use routes::Run;
+use routes::{Run, is_data_plane};
 
+pub use namespaces::render_whole;
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
 pub use wire::render_receipt;
@@ -84,6 +91,7 @@ struct Hall {
     bodies: Arc<Semaphore>,
     /// Room on disk for bodies that go to upstreams, in KiB.
     spooled: Arc<Semaphore>,
+    request_ids: RequestIds,
 }
 
 impl Hall {
@@ -105,44 +113,73 @@ impl Asked<'_> {
     }
 }
 
-/// The router: every route of [`routes()`], and a problem for everything else.
-pub fn router(door: Door) -> Router {
-    let hall = Arc::new(Hall {
-        door,
-        bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
-        spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
-    });
-    let mut router = Router::new();
-    for route in routes() {
-        for pattern in route.patterns {
-            let hall = hall.clone();
-            router = router.route(pattern, any(move |request| served(hall, route, request)));
+/// Answers requests. Clones share everything.
+///
+/// What is asked for most goes straight to its handler: a router and its layers cost several allocations with every
+/// request, and the data plane is a prefix.
+#[derive(Clone)]
+pub struct Front {
+    hall: Arc<Hall>,
+    data_plane: Option<&'static Route>,
+    others: Router,
+}
+
+impl Front {
+    /// Every route of [`routes()`], and a problem for everything else.
+    #[must_use]
+    pub fn new(door: Door) -> Self {
+        let hall = Arc::new(Hall {
+            door,
+            bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
+            spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
+            request_ids: RequestIds::default(),
+        });
+        let mut others = Router::new();
+        for route in routes().iter().filter(|route| !route.is_data_plane()) {
+            for pattern in route.patterns {
+                let hall = hall.clone();
+                let named = async move |request| {
+                    Span::current().record("path", route.path);
+                    served(&hall, route, request).await
+                };
+                others = others.route(pattern, any(named));
+            }
         }
+        let data_plane = routes().iter().find(|route| route.is_data_plane());
+        Self { hall, data_plane, others: others.fallback(unknown) }
     }
-    let asked_by = hall.clone();
-    // From the innermost layer to the outermost.
-    router
-        .fallback(unknown)
-        .layer(CatchPanicLayer::custom(layers::panicked))
-        .layer(from_fn(layers::bound_headers))
-        .layer(from_fn(layers::render))
-        .layer(from_fn(layers::protect))
-        .layer(from_fn_with_state(asked_by, layers::identify))
+
+    /// Answers a request of a connection.
+    pub async fn serve(&self, request: axum::http::Request<Incoming>) -> Response {
+        // Most requests have no body, and a place for one on the heap is then not needed.
+        let request = request.map(|body| if body.is_end_stream() { Body::empty() } else { Body::new(body) });
+        self.answer(request).await
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request) -> Response {
+        let route = self.data_plane.filter(|_| is_data_plane(request.uri().path()));
+        layers::around(&self.hall, request, route.map(|route| route.path), async |request| match route {
+            Some(route) => served(&self.hall, route, request).await,
+            None => self.others.clone().oneshot(request).await.unwrap_or_else(|never| match never {}),
+        })
+        .await
+    }
 }
 
 /// Serves one request of a known path.
-async fn served(hall: Arc<Hall>, route: &'static Route, request: Request) -> Response {
-    Span::current().record("path", route.path);
+async fn served(hall: &Hall, route: &'static Route, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut payload = Payload::new(&head.headers, body);
-    let answer = called(&hall, route, &head, &mut payload).await;
+    let answer = called(hall, route, &head, &mut payload).await;
     payload.linger();
     let mut response = answer.unwrap_or_else(IntoResponse::into_response);
-    if let Some(guarantee) =
-        names::guarantee_of(&head.uri, hall.namespaces()).filter(|_| route.is_data_plane())
+    if route.is_data_plane()
+        && let Some(guarantee) = names::guarantee_of(&head.uri, hall.namespaces())
     {
         response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
     }
+    warning::add(hall, route, &head.uri, &mut response);
     response
 }
 

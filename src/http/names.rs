@@ -8,6 +8,7 @@ use crate::domain::lease::AcquisitionId;
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::OperationId;
 use crate::domain::resource::{Address, NameError, Namespace, Path};
+use crate::domain::subject::Subject;
 
 use super::problem::{Code, Problem};
 
@@ -40,6 +41,13 @@ pub(super) fn namespace_below(uri: &Uri, prefix: &str) -> Result<Namespace, Prob
     namespace_of(text)
 }
 
+/// The namespace between a prefix and a suffix of the path.
+pub(super) fn namespace_within(uri: &Uri, prefix: &str, suffix: &str) -> Result<Namespace, Problem> {
+    let bytes = decoded_below(uri, prefix);
+    let text = std::str::from_utf8(&bytes).map_err(|error| invalid(&not_utf8(&error)))?;
+    namespace_of(text.strip_suffix(suffix).unwrap_or(text))
+}
+
 /// The namespace of this name.
 pub(super) fn namespace_of(text: &str) -> Result<Namespace, Problem> {
     Namespace::parse(text).map_err(|error| invalid(&error))
@@ -55,10 +63,28 @@ pub(super) fn rules_of(namespace: &Namespace, known: &Namespaces) -> Result<Name
 
 /// What the store of the namespace in this address promises, where the address has one that is known.
 pub(super) fn guarantee_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
-    let bytes = decoded_below(uri, "/fenced");
-    let name = bytes.split(|byte| *byte == b'/').next()?;
-    let namespace = Namespace::parse(std::str::from_utf8(name).ok()?).ok()?;
+    let namespace = first_below(uri, "/fenced")?;
     known.rules(&namespace).map(|rules| rules.definition.store.guarantee())
+}
+
+/// The namespace that the rest of the path begins with, where it is one.
+pub(super) fn first_below(uri: &Uri, prefix: &str) -> Option<Namespace> {
+    let bytes = decoded_below(uri, prefix);
+    let name = bytes.split(|byte| *byte == b'/').next()?;
+    Namespace::parse(std::str::from_utf8(name).ok()?).ok()
+}
+
+/// A namespace, or `*` for all of them, between a prefix and a suffix of the path.
+pub(super) fn subject_within(uri: &Uri, prefix: &str, suffix: &str) -> Result<Subject, Problem> {
+    let path = uri.path().strip_suffix(suffix).unwrap_or_else(|| uri.path());
+    let below = path.strip_prefix(prefix).unwrap_or_default();
+    let bytes: Vec<u8> = percent_decode_str(below.strip_prefix('/').unwrap_or(below)).collect();
+    let text = std::str::from_utf8(&bytes).map_err(|error| invalid(&not_utf8(&error)))?;
+    match Subject::parse(text) {
+        Ok(subject @ (Subject::Everywhere | Subject::Namespace(_))) => Ok(subject),
+        Ok(Subject::Resource(name)) => namespace_of(name.as_str()).map(Subject::Namespace),
+        Err(error) => Err(invalid(&error)),
+    }
 }
 
 /// The operation id that the rest of the path is.

@@ -6,16 +6,21 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::domain::counter::Epoch;
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Epoch, Incarnation};
 use crate::domain::namespaces::NamespaceRules;
 use crate::domain::policy::{Issuer, Policy};
+use crate::domain::redefinition::Redefinition;
 use crate::domain::resource::Namespace;
+use crate::domain::subject::Subject;
 use crate::domain::upstream::Class;
 use crate::protocol::NamespaceRow;
+use crate::protocol::outcome::WholeView;
 
+use super::definition::{ChangeJson, has_resources};
 use super::names;
 use super::problem::Problem;
-use super::wire::{self, Shown};
+use super::wire::{self, Rfc3339, Shown};
 use super::{Asked, Hall};
 
 #[derive(Serialize)]
@@ -36,7 +41,48 @@ struct NamespaceJson<'a> {
     max_body_bytes: u64,
     lease: LeaseRulesJson,
     recorded: bool,
+    /// Of the recorded definition.
+    version: Option<u32>,
     differs: Option<String>,
+    /// What it would mean to record the configured one, where it differs.
+    change: Option<ChangeJson>,
+    /// What stopped it, until an operator advances the epoch.
+    breaker: Option<BreakerJson>,
+}
+
+#[derive(Serialize)]
+pub(super) struct BreakerJson {
+    detector: &'static str,
+    at: Rfc3339,
+    found: String,
+}
+
+impl BreakerJson {
+    pub(super) fn of(breaker: &Breaker) -> Self {
+        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: breaker.found.clone() }
+    }
+}
+
+/// The answer of an act on a whole namespace: the namespace, or all of them, and what goes on meanwhile.
+#[derive(Serialize)]
+struct WholeJson<'a> {
+    #[serde(flatten)]
+    what: WhatJson<'a>,
+    open_operations: Vec<OpenJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WhatJson<'a> {
+    One(Box<NamespaceJson<'a>>),
+    All { namespace: &'static str, epoch: Shown<Epoch>, items: Vec<NamespaceJson<'a>> },
+}
+
+#[derive(Serialize)]
+struct OpenJson<'a> {
+    resource: &'a str,
+    incarnation: Shown<Incarnation>,
+    operation_id: &'a str,
 }
 
 #[derive(Serialize)]
@@ -81,7 +127,12 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let known = asked.hall.namespaces();
     let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;
-    Ok(wire::json(StatusCode::OK, &namespace(&name, &rules, known.base(&name), recorded.get(&name))))
+    let mut shown = namespace(&name, &rules, known.base(&name), recorded.get(&name));
+    if let Some(change) = redefinition(&rules, recorded.get(&name)) {
+        let has_resources = has_resources(asked.hall, &name).await?;
+        shown.change = Some(ChangeJson::of(&change, Some(has_resources)));
+    }
+    Ok(wire::json(StatusCode::OK, &shown))
 }
 
 /// The namespaces that were ever used.
@@ -106,11 +157,16 @@ fn difference(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option
     Some(wire::difference(&recorded.definition, &rules.definition))
 }
 
+fn redefinition(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Option<Redefinition> {
+    let from = recorded.map(|row| row.definition).filter(|recorded| *recorded != rules.definition)?;
+    Some(Redefinition { from, to: rules.definition })
+}
+
 fn namespace<'a>(
     name: &'a Namespace,
     rules: &NamespaceRules,
     base: Option<&'a str>,
-    recorded: Option<&NamespaceRow>,
+    recorded: Option<&'a NamespaceRow>,
 ) -> NamespaceJson<'a> {
     let definition = &rules.definition;
     NamespaceJson {
@@ -138,8 +194,34 @@ fn namespace<'a>(
             order: rules.order.word(),
         },
         recorded: recorded.is_some(),
+        version: recorded.map(|row| row.version),
         differs: difference(rules, recorded),
+        change: redefinition(rules, recorded).map(|change| ChangeJson::of(&change, None)),
+        breaker: recorded.and_then(|row| row.breaker.as_ref()).map(BreakerJson::of),
     }
+}
+
+/// The answer of an act on a whole namespace. It is saved with the call.
+#[must_use]
+pub fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
+    let shown = |row: &'_ NamespaceRow| -> Option<_> { view.known.rules(&row.namespace).copied() };
+    let rules: Vec<(&NamespaceRow, NamespaceRules)> =
+        view.namespaces.iter().filter_map(|row| shown(row).map(|rules| (row, rules))).collect();
+    let mut items: Vec<NamespaceJson<'_>> = rules
+        .iter()
+        .map(|(row, rules)| namespace(&row.namespace, rules, view.known.base(&row.namespace), Some(row)))
+        .collect();
+    let one = if matches!(view.subject, Subject::Namespace(_)) { items.pop() } else { None };
+    let what = match one {
+        Some(one) => WhatJson::One(Box::new(one)),
+        None => WhatJson::All { namespace: "*", epoch: Shown(view.epoch), items },
+    };
+    let open = view.open.iter().map(|(resource, incarnation, operation_id)| OpenJson {
+        resource: resource.as_str(),
+        incarnation: Shown(*incarnation),
+        operation_id: operation_id.as_str(),
+    });
+    wire::bytes(&WholeJson { what, open_operations: open.collect() })
 }
 
 fn issuer(issuer: Issuer) -> IssuerJson {

@@ -31,7 +31,7 @@ use super::leases::{self, PREFIX};
 use super::problem::{self, Problem};
 use super::resources::{self, Found};
 use super::wire::JSON;
-use super::{Asked, extract, names, wire};
+use super::{Asked, extract, names, warning, wire};
 
 /// Bytes of a hash that identify an answer.
 const TAG_BYTES: usize = 16;
@@ -117,7 +117,8 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
         Some((Ok::<Event, Infallible>(event), stream))
     });
     let heartbeat = KeepAlive::new().interval(EVENTS_HEARTBEAT).text("still here");
-    Ok(Sse::new(events).keep_alive(heartbeat).into_response())
+    let answer = Sse::new(events).keep_alive(heartbeat).into_response();
+    Ok(warning::about(answer, found.lease.members().map(|(resource, _)| resource)))
 }
 
 /// The events of one lease, until its end.

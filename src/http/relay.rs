@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONNECTION, CONTENT_RANGE};
 use axum::response::Response;
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::{Instrument, Span};
+use tracing::Span;
 
 use crate::dispatch::Earned;
 use crate::domain::cell;
@@ -74,7 +74,7 @@ pub(super) async fn write(
         let detail = "too many writes to upstreams are under way; send the request again in 1 s";
         return Err(Problem::new(Code::Overloaded, detail).about(&resource));
     };
-    let carrying = Carrying {
+    let mut carrying = Carrying {
         ledger: door.ledger.clone(),
         dispatch,
         draining: door.draining.clone(),
@@ -82,19 +82,16 @@ pub(super) async fn write(
         wait,
         timeout,
     };
-    let clock = door.clock.clone();
+    let (clock, ledger, span) = (door.clock.clone(), door.ledger.clone(), Span::current());
     // It belongs to nobody once it has begun: a client that hangs up neither stops it nor loses its log line.
-    let carried = tokio::spawn(
-        async move {
-            let began = clock.monotonic();
-            let member = carrying.member.clone();
-            let answer = carrying.carry(room).await;
-            drop(memory);
-            answer.note(&member, clock.monotonic().saturating_sub(began));
-            answer
-        }
-        .instrument(Span::current()),
-    );
+    let carried = tokio::spawn(async move {
+        let began = clock.monotonic();
+        let answer = carrying.carry(room).await;
+        drop(memory);
+        span.in_scope(|| answer.note(&carrying.member, clock.monotonic().saturating_sub(began)));
+        answer.remember(&ledger, &carrying.member, clock.monotonic());
+        answer
+    });
     carried.await.map_err(|_| Problem::fault())?.answered().map_err(|problem| problem.about(&resource))
 }
 

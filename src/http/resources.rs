@@ -11,20 +11,19 @@ use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::{Namespace, ResourceName, Target};
-use crate::ledger::read::{ResourceFilter, ResourceRead};
-use crate::limits::{PAGE_ITEMS, PAGE_SCAN_ROWS};
+use crate::ledger::read::ResourceRead;
 use crate::protocol::outcome::{ControlView, Undecided};
 use crate::protocol::rows::{Life, TargetRow};
 
+use super::Hall;
 use super::fenced::in_force;
-use super::names::{self, Place};
+use super::names::Place;
 use super::problem::{Code, Problem};
-use super::query::{bad_cursor, cursor_of, malformed};
 use super::wire::{self, MarkView, Shown};
-use super::{Asked, Hall};
 
-/// Longest prefix that a list takes, in bytes: that of a name.
-const MAX_PREFIX_BYTES: usize = crate::domain::resource::MAX_NAME_BYTES;
+mod listing;
+
+pub(super) use listing::list;
 
 /// Where a resource stands for people, derived from its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,12 +110,6 @@ struct LeaseJson {
     remaining_ms: u64,
 }
 
-#[derive(Serialize)]
-struct PageJson {
-    items: Vec<ItemJson>,
-    next_cursor: Option<String>,
-}
-
 /// One resource as it stands. A target's name leads to its resource.
 pub(super) async fn shown(hall: &Hall, place: &Place) -> Result<Response, Problem> {
     Ok(wire::json(StatusCode::OK, &whole(&found(hall, place).await?)))
@@ -166,78 +159,6 @@ pub(super) async fn recorded_definition_holds(hall: &Hall, place: &Place) -> Res
     let found = hall.read(move |reader| reader.document(address, false)).await;
     let found = found.map_err(|problem| problem.about(&place.address.resource))?;
     in_force(found.namespace.as_ref(), &place.address.resource, &place.rules)
-}
-
-/// `GET /v1/resources`.
-pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
-    let wanted = wanted_state(&asked)?;
-    let limit = asked.query.limit()?;
-    let mut filter = filter(&asked)?;
-    match (wanted.and_then(State::life), filter.life) {
-        (Some(life), None) => filter.life = Some(life),
-        // No resource is in a state of another life.
-        (Some(life), Some(asked_life)) if life != asked_life => return Ok(page(Vec::new(), None)),
-        (Some(_) | None, _) => {}
-    }
-    let mut items: Vec<ItemJson> = Vec::new();
-    let mut scanned = 0_u32;
-    let wanted_items = usize::try_from(limit).unwrap_or(usize::MAX);
-    while scanned < PAGE_SCAN_ROWS {
-        // One more than is shown tells whether there is a next page.
-        filter.limit = if wanted.is_some() { PAGE_ITEMS } else { limit.saturating_add(1) };
-        let asked_for = filter.clone();
-        let rows = asked.hall.read(move |reader| reader.resources(asked_for)).await?;
-        let last = u32::try_from(rows.len()).unwrap_or(u32::MAX) < filter.limit;
-        for row in rows {
-            if items.len() == wanted_items {
-                return Ok(page(items, filter.after));
-            }
-            scanned = scanned.saturating_add(1);
-            filter.after = Some(row.resource.resource.clone());
-            let seen = Seen::of(&row, &[]);
-            if wanted.is_none_or(|state| state == State::of(&seen)) {
-                items.push(item(&seen));
-            }
-        }
-        if last {
-            return Ok(page(items, None));
-        }
-    }
-    Ok(page(items, filter.after))
-}
-
-fn wanted_state(asked: &Asked<'_>) -> Result<Option<State>, Problem> {
-    let words: Vec<&str> = State::ALL.iter().map(|state| state.word()).collect();
-    asked.query.word("state", &words, |text| State::ALL.into_iter().find(|state| state.word() == text))
-}
-
-fn filter(asked: &Asked<'_>) -> Result<ResourceFilter, Problem> {
-    let namespace = asked.query.value("namespace").map(names::namespace_of).transpose()?;
-    if let Some(namespace) = &namespace {
-        names::rules_of(namespace, asked.hall.namespaces())?;
-    }
-    let prefix = asked.query.value("prefix").filter(|text| !text.is_empty());
-    if prefix.is_some_and(|text| text.len() > MAX_PREFIX_BYTES) {
-        return Err(malformed(format!(
-            "prefix has more than {MAX_PREFIX_BYTES} bytes, the most that a name has"
-        )));
-    }
-    let after = match asked.query.cursor()? {
-        None => None,
-        Some(name) => Some(ResourceName::parse(&name).map_err(|_| bad_cursor())?),
-    };
-    Ok(ResourceFilter {
-        namespace,
-        prefix: prefix.map(str::to_owned),
-        life: asked.query.word("life", &["active", "deleted", "cancelled"], Life::from_word)?,
-        after,
-        limit: 0,
-    })
-}
-
-fn page(items: Vec<ItemJson>, next: Option<ResourceName>) -> Response {
-    let next_cursor = next.map(|name| cursor_of(name.as_str()));
-    wire::json(StatusCode::OK, &PageJson { items, next_cursor })
 }
 
 impl State {

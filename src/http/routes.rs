@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, docs, fenced, health, leases, namespaces, observe, operations, resolve,
-    resources, transfer, writes,
+    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
+    operations, resolve, resources, timeline, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 
@@ -153,6 +153,11 @@ const ROUTES: &[Route] = &[
         calls: &[read("GET", &["wait_ms"], |asked| Box::pin(observe::resource(asked)))],
     },
     Route {
+        path: "/v1/timeline/{name}",
+        patterns: &["/v1/timeline/{*name}", "/v1/timeline/", "/v1/timeline"],
+        calls: &[read("GET", &["cursor", "limit"], |asked| Box::pin(timeline::show(asked)))],
+    },
+    Route {
         path: "/v1/advance/{name}",
         patterns: &["/v1/advance/{*name}", "/v1/advance/", "/v1/advance"],
         calls: &[change("POST", &[], |asked, body| Box::pin(advance::advance(asked, body)))],
@@ -206,6 +211,16 @@ const ROUTES: &[Route] = &[
         path: "/v1/namespaces/{namespace}",
         patterns: &["/v1/namespaces/{namespace}", "/v1/namespaces/"],
         calls: &[read("GET", &[], |asked| Box::pin(namespaces::show(asked)))],
+    },
+    Route {
+        path: "/v1/namespaces/{namespace}/epoch",
+        patterns: &["/v1/namespaces/{namespace}/epoch"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(epoch::advance(asked, body)))],
+    },
+    Route {
+        path: "/v1/namespaces/{namespace}/definition",
+        patterns: &["/v1/namespaces/{namespace}/definition"],
+        calls: &[change("POST", &[], |asked, body| Box::pin(definition::change(asked, body)))],
     },
     Route {
         path: "/v1/status",

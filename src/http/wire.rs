@@ -34,6 +34,8 @@ pub(super) const FENCING_COMMIT: HeaderName = HeaderName::from_static("fencing-c
 pub(super) const FENCING_SOURCE: HeaderName = HeaderName::from_static("fencing-source");
 /// What the class of the store promises: `G4` atomic, `G3` fenced at the store, `G2` serialised, `G1` fail-stop on doubt.
 pub(super) const FENCING_GUARANTEE: HeaderName = HeaderName::from_static("fencing-guarantee");
+/// What a caller should know of the namespace that an answer is about.
+pub(super) const FENCING_WARNING: HeaderName = HeaderName::from_static("fencing-warning");
 /// Whether this repeats the first answer.
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// An upstream's own `ETag`.

@@ -28,7 +28,7 @@ use super::json::{Object, invalid};
 use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
-use super::{Asked, extract, names, relay};
+use super::{Asked, extract, names, relay, warning};
 
 const FIELDS: &[&str] = &[
     "method",
@@ -264,8 +264,8 @@ fn decoded(text: &str, field: &str) -> Result<Vec<u8>, Problem> {
     STANDARD.decode(text).map_err(|error| invalid(field, &format!("it is not base64 with padding: {error}")))
 }
 
-fn applied(members: &[Written]) -> Response {
-    let members = members.iter().map(|written| MemberJson {
+fn applied(applied: &[Written]) -> Response {
+    let members = applied.iter().map(|written| MemberJson {
         operation_id: written.operation_id.as_str(),
         resource: written.address.full(),
         status: problem::status_saved(&written.response).as_u16(),
@@ -277,13 +277,15 @@ fn applied(members: &[Written]) -> Response {
         etag: written.response.etag.map(Shown),
     });
     let answer = AppliedJson { effect: Effect::Applied.word(), members: members.collect() };
-    wire::json(StatusCode::OK, &answer)
+    let resources = applied.iter().map(|written| &written.address.resource);
+    warning::about(wire::json(StatusCode::OK, &answer), resources)
 }
 
 fn explained(outcome: &Outcome, methods: &[Method]) -> Result<Response, Problem> {
-    let Outcome::Explained(members) = outcome else { return Err(Problem::fault_without_change()) };
-    let members = members.iter().zip(methods).map(|(member, method)| explain(member, *method)).collect();
-    Ok(wire::json(StatusCode::OK, &ExplainedJson { members }))
+    let Outcome::Explained(judged) = outcome else { return Err(Problem::fault_without_change()) };
+    let members = judged.iter().zip(methods).map(|(member, method)| explain(member, *method)).collect();
+    let resources = judged.iter().map(|member| &member.address.resource);
+    Ok(warning::about(wire::json(StatusCode::OK, &ExplainedJson { members }), resources))
 }
 
 fn explain(member: &MemberVerdict, method: Method) -> VerdictJson<'_> {

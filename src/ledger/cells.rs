@@ -8,6 +8,7 @@ use std::fmt::Display;
 use crate::domain::counter::{Epoch, Sequence, Token};
 use crate::domain::position::Position;
 use crate::domain::resource::{Bucket, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::protocol::rows::Mark;
 
@@ -160,6 +161,12 @@ pub(super) trait WriteCells {
     fn name(&mut self, resource: &ResourceName) {
         self.bucket(resource.bucket());
         self.text(resource.as_str());
+    }
+
+    /// Two values: where what is acted on lies, and its name.
+    fn subject(&mut self, subject: &Subject) {
+        self.bucket(subject.bucket());
+        self.text(subject.as_str());
     }
 
     /// Two values.

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::Change;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{
-    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RefusalRow,
+    ResourceRow, TargetRow,
 };
 use crate::protocol::snapshot::OperationKey;
 
@@ -51,18 +53,26 @@ pub struct IntentChange {
 /// Everything that one batch makes durable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeSet {
-    /// Namespaces used for the first time.
-    pub namespaces: BTreeMap<Namespace, NamespaceRow>,
+    /// Namespaces: used for the first time, or acted on as a whole.
+    pub namespaces: BTreeMap<Namespace, RowChange<NamespaceRow>>,
+    /// What holds for namespaces that were never used.
+    pub everywhere: Option<RowChange<EverywhereRow>>,
     /// Resources, in canonical order.
     pub resources: BTreeMap<ResourceName, RowChange<ResourceRow>>,
+    /// Tombstones that are folded, as they stood in the database.
+    pub folded: Vec<ResourceRow>,
     /// Incarnations that ended.
     pub eras: Vec<EraRow>,
+    /// Ended incarnations that are forgotten.
+    pub forgotten_eras: Vec<EraRow>,
     /// Resources all of whose earlier targets go, before `targets` is applied.
     pub cleared: Vec<ResourceName>,
     /// Targets.
     pub targets: BTreeMap<Address, TargetChange>,
     /// Operations.
     pub operations: Vec<OperationRecord>,
+    /// Operations that are forgotten, those of one resource in the order in which they were recorded.
+    pub pruned: Vec<OperationRecord>,
     /// Announced operations.
     pub intents: BTreeMap<OperationKey, IntentChange>,
     /// Leases by acquisition.
@@ -71,8 +81,14 @@ pub struct ChangeSet {
     pub forgotten: Vec<LeaseRow>,
     /// Control calls.
     pub controls: Vec<ControlRecord>,
+    /// Control calls that are forgotten.
+    pub forgotten_controls: Vec<ControlRecord>,
     /// Lines for those who read the record.
     pub audit: Vec<AuditRow>,
+    /// Up to when lines are forgotten, the oldest first, at most [`crate::limits::AUDIT_PRUNED_AT_ONCE`].
+    pub forgotten_audit: Option<Timestamp>,
+    /// Samples of what was refused. They come alone: no decision makes them.
+    pub refusals: Vec<RefusalRow>,
 }
 
 impl ChangeSet {
@@ -106,8 +122,21 @@ impl ChangeSet {
     pub fn add(&mut self, change: Change) {
         match change {
             Change::NamespaceRecorded(row) => {
-                self.namespaces.insert(row.namespace.clone(), row);
+                self.namespaces.insert(row.namespace.clone(), RowChange { before: None, after: row });
             }
+            Change::NamespaceChanged { before, after } => {
+                let (before, after) = (Some(*before), *after);
+                match self.namespaces.get_mut(&after.namespace) {
+                    Some(change) => change.after = after,
+                    None => {
+                        self.namespaces.insert(after.namespace.clone(), RowChange { before, after });
+                    }
+                }
+            }
+            Change::EverywhereChanged { before, after } => match &mut self.everywhere {
+                Some(change) => change.after = *after,
+                None => self.everywhere = Some(RowChange { before: Some(*before), after: *after }),
+            },
             Change::Resource { before, after } => {
                 let before = before.map(|row| *row);
                 let after = *after;
@@ -118,7 +147,13 @@ impl ChangeSet {
                     }
                 }
             }
+            Change::ResourceFolded(row) => {
+                // What an earlier command of the batch made of the row goes with it.
+                let change = self.resources.remove(&row.resource);
+                self.folded.extend(change.map_or(Some(*row), |change| change.before));
+            }
             Change::EraEnded(row) => self.eras.push(row),
+            Change::EraForgotten(row) => self.forgotten_eras.push(row),
             Change::TargetStored { resource, row, body } => {
                 let address = Address { resource, target: row.target.clone() };
                 self.targets.insert(address, TargetChange::Stored { row, body });
@@ -133,6 +168,7 @@ impl ChangeSet {
                 }
             }
             Change::OperationRecorded(record) => self.operations.push(*record),
+            Change::OperationPruned(record) => self.pruned.push(*record),
             Change::IntentAnnounced { row, payload } => self.announce(*row, payload),
             Change::IntentChanged { before, after } => self.change_intent(*before, Some(*after)),
             Change::IntentClosed(before) => self.change_intent(*before, None),
@@ -142,7 +178,9 @@ impl ChangeSet {
             Change::LeaseForgotten(row) if self.forgotten.contains(&row) => {}
             Change::LeaseForgotten(row) => self.forgotten.push(*row),
             Change::ControlRecorded(record) => self.controls.push(*record),
+            Change::ControlForgotten(record) => self.forgotten_controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
+            Change::AuditForgotten { before } => self.forgotten_audit = Some(before),
         }
     }
 

@@ -3,40 +3,29 @@
 //! Nobody is answered before the commit. It owns its engine and runs to the end of each step: no future of a database
 //! is ever dropped half way, whatever becomes of the clients.
 
+mod job;
+
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
-use crate::domain::resource::{Bucket, ResourceName};
-use crate::limits::{BATCH_BODY_BYTES, BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
+use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
-use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Wanted};
+use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
 
 use super::changeset::ChangeSet;
-use super::engine::{CommitOutcome, Engine, EngineError};
+use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use super::guard::Guard;
+use super::stopped::Stopped as StoppedHere;
 use super::watch::Watch;
 use super::{Setting, Unserved};
 
-/// A command with the place where its answer goes.
-pub(super) struct Job {
-    pub(super) task: Task,
-    pub(super) reply: oneshot::Sender<Answer>,
-}
+mod notes;
 
-/// What a job asks of the committer.
-pub(super) enum Task {
-    /// Decide and commit.
-    Command(Box<Command>),
-    /// The same for a caller that waits: when it has gone before the transaction begins, there is nothing to do.
-    Wait(Box<Command>),
-    /// Show that a transaction can be begun and ended.
-    Probe,
-}
-
-/// What a job is answered.
-pub(super) type Answer = Result<Option<Outcome>, Unserved>;
+pub(super) use job::{Answer, Job, Task};
+use job::{goes_with, wanted_by};
 
 /// Why an attempt at a batch gave no answers.
 enum Stopped {
@@ -54,11 +43,19 @@ pub(super) struct Driver<E> {
     engine: E,
     setting: Arc<Setting>,
     watch: Arc<Watch>,
+    stopped: Arc<StoppedHere>,
+    guard: Arc<Guard>,
 }
 
 impl<E: Engine> Driver<E> {
-    pub(super) const fn new(engine: E, setting: Arc<Setting>, watch: Arc<Watch>) -> Self {
-        Self { engine, setting, watch }
+    pub(super) const fn new(
+        engine: E,
+        setting: Arc<Setting>,
+        watch: Arc<Watch>,
+        stopped: Arc<StoppedHere>,
+        guard: Arc<Guard>,
+    ) -> Self {
+        Self { engine, setting, watch, stopped, guard }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -79,13 +76,13 @@ impl<E: Engine> Driver<E> {
             while jobs.peek().is_some() {
                 let mut bytes = 0_usize;
                 let mut batch = Vec::new();
-                while let Some(job) = jobs
-                    .next_if(|job| batch.is_empty() || bytes.saturating_add(job.size()) <= BATCH_BODY_BYTES)
-                {
+                while let Some(job) = jobs.next_if(|job| goes_with(&batch, bytes, job)) {
                     bytes = bytes.saturating_add(job.size());
                     batch.push(job);
                 }
+                let notes = notes::apart(&mut batch);
                 self.serve(batch).await;
+                self.note(notes).await;
             }
         }
         self.engine.close().await;
@@ -95,6 +92,9 @@ impl<E: Engine> Driver<E> {
     /// others.
     async fn serve(&mut self, mut batch: Vec<Job>) {
         batch.retain(|job| !job.is_abandoned());
+        if self.guard.is_raised() {
+            batch = turn_away(batch);
+        }
         if batch.is_empty() {
             return;
         }
@@ -157,7 +157,7 @@ impl<E: Engine> Driver<E> {
     /// Looks up what became of a batch whose last commit was in doubt, without writing anything: what is found is
     /// answered, and what is absent had no effect. None when the database cannot be asked.
     async fn look_up(&mut self, batch: &[Job]) -> Option<Vec<Answer>> {
-        let loaded = self.engine.load(&wanted_by(batch)).await.ok()?;
+        let loaded = self.load(batch).await.ok()?;
         let answer = |job: &Job| {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
@@ -182,12 +182,23 @@ impl<E: Engine> Driver<E> {
         CommitOutcome::Committed
     }
 
+    /// Holds and loads the rows of a batch. The alarm is looked at behind that: whichever connection noticed that the
+    /// database has gone back, no other one decides anything on it before the breaker has tripped.
+    async fn load(&mut self, batch: &[Job]) -> Result<Loaded, EngineError> {
+        let loaded = self.engine.load(&wanted_by(batch)).await?;
+        if self.guard.is_raised() && !batch.iter().all(Job::is_trip) {
+            self.engine.rollback().await;
+            return Err(EngineError::Unavailable(SUSPECTED.to_owned()));
+        }
+        Ok(loaded)
+    }
+
     async fn attempt(
         &mut self,
         batch: &[Job],
         doubt: &mut Option<Vec<Answer>>,
     ) -> Result<Vec<Answer>, Stopped> {
-        let loaded = match self.engine.load(&wanted_by(batch)).await {
+        let loaded = match self.load(batch).await {
             Ok(loaded) => loaded,
             Err(error) => return Err(self.back_out(error).await),
         };
@@ -216,7 +227,9 @@ impl<E: Engine> Driver<E> {
         };
         match ended {
             CommitOutcome::Committed => {
+                self.guard.acks.remember(&changes.operations, loaded.now);
                 self.watch.committed(&changes);
+                self.stopped.committed(&changes);
                 Ok(answers)
             }
             CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),
@@ -237,81 +250,17 @@ impl<E: Engine> Driver<E> {
     }
 }
 
-impl Job {
-    /// Whether it belongs to a caller that waited and has gone.
-    fn is_abandoned(&self) -> bool {
-        matches!(self.task, Task::Wait(_)) && self.reply.is_closed()
-    }
+/// Said between the alarm and the breaker.
+const SUSPECTED: &str = "the database may have gone back in time; the breaker is being tripped";
 
-    /// The bucket of what it is about: of a write, of its first member.
-    pub(super) fn bucket(&self) -> Bucket {
-        match &self.task {
-            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
-                Command::Write(write) => {
-                    write.members.first().map_or(Bucket(0), |member| member.address.resource.bucket())
-                }
-                Command::Acquire(acquire) => acquire.bucket(),
-                Command::Advance(advance) => advance.resource.bucket(),
-                Command::Control(control) => control.resource.bucket(),
-                Command::Renew(renew) => renew.bucket,
-                Command::Release(release) => release.bucket,
-                Command::Transfer(transfer) => transfer.bucket,
-                Command::Sweep(sweep) => sweep.lease.bucket,
-                Command::Leave(leave) => leave.resources.first().map_or(Bucket(0), ResourceName::bucket),
-                Command::Settle(settle) => settle.key.0.bucket(),
-                Command::Resume(resume) => resume.key.0.bucket(),
-                Command::Resolve(resolve) => resolve.resource.bucket(),
-                Command::Barrier(barrier) => barrier.resource.bucket(),
-            },
-            Task::Probe => Bucket(0),
-        }
+/// While the alarm is up only the breaker is decided.
+fn turn_away(batch: Vec<Job>) -> Vec<Job> {
+    let (trips, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(Job::is_trip);
+    for job in others {
+        let unserved = job.unserved(SUSPECTED);
+        drop(job.reply.send(Err(unserved)));
     }
-
-    /// What it is told when nothing could be done.
-    fn unserved(&self, reason: &str) -> Unserved {
-        match &self.task {
-            Task::Command(_) | Task::Wait(_) => Unserved::Unavailable(Effect::None),
-            Task::Probe => Unserved::Unready(reason.to_owned()),
-        }
-    }
-
-    /// Bytes of content that it brings.
-    fn size(&self) -> usize {
-        match &self.task {
-            Task::Command(command) | Task::Wait(command) => match command.as_ref() {
-                Command::Write(write) => write.members.iter().fold(0, |sum: usize, member| {
-                    let document = member.document.as_ref().map_or(0, |document| document.body.len());
-                    let payload = member.forward.as_ref().map_or(0, |forward| forward.payload.length);
-                    sum.saturating_add(document)
-                        .saturating_add(usize::try_from(payload).unwrap_or(usize::MAX))
-                }),
-                Command::Acquire(_)
-                | Command::Renew(_)
-                | Command::Release(_)
-                | Command::Advance(_)
-                | Command::Transfer(_)
-                | Command::Control(_)
-                | Command::Sweep(_)
-                | Command::Leave(_)
-                | Command::Settle(_)
-                | Command::Resume(_)
-                | Command::Resolve(_)
-                | Command::Barrier(_) => 0,
-            },
-            Task::Probe => 0,
-        }
-    }
-}
-
-/// The rows that a batch needs.
-fn wanted_by(batch: &[Job]) -> Wanted {
-    let mut wanted = Wanted::default();
-    for job in batch {
-        if let Task::Command(command) | Task::Wait(command) = &job.task {
-            wanted.add(command);
-        }
-    }
-    wanted
+    trips
 }
 
 /// Decides one job and makes its changes visible to the jobs after it. A decision that the invariants reject changes

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
+use std::sync::Arc;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::seal::{KeyFingerprint, KeyId};
@@ -11,6 +12,7 @@ use crate::protocol::{Snapshot, Wanted};
 use uuid::Uuid;
 
 use super::changeset::ChangeSet;
+use super::guard::Guard;
 
 /// The rows of a batch and the time, read after the rows were held.
 #[derive(Debug, Clone)]
@@ -65,6 +67,11 @@ pub enum Seat {
 pub trait Engine: Send + 'static {
     /// Where its committer runs.
     const SEAT: Seat = Seat::Shared;
+
+    /// What this process remembers of the database; one for all its engines. By default nothing is known beforehand.
+    fn guard(&self) -> Arc<Guard> {
+        Arc::default()
+    }
 
     /// Waits a little for more commands, when the batch before had many: they share a flush then. Not at all by default.
     fn gather(&mut self) -> impl Future<Output = ()> + Send {

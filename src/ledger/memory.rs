@@ -7,16 +7,19 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::counter::LedgerSeq;
-use crate::domain::resource::{Address, ResourceName};
+use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::{Clock, Timestamp};
 use crate::domain::upstream::Payload;
-use crate::protocol::rows::{EraRow, NamespaceRow};
+use crate::limits::{OPEN_OPERATIONS_SHOWN, REFUSALS_KEPT};
+use crate::protocol::rows::EraRow;
 use crate::protocol::snapshot::OperationKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::changeset::{ChangeSet, TargetChange};
 use super::engine::{CommitOutcome, Engine, EngineError, Identity, Loaded};
+use super::read::{AuditEntry, AuditPlace, NotedRefusal};
 use super::time::SharedTime;
 
 mod reader;
@@ -29,6 +32,8 @@ struct World {
     rows: Snapshot,
     bodies: BTreeMap<Address, Bytes>,
     payloads: BTreeMap<OperationKey, Payload>,
+    audit: Vec<AuditEntry>,
+    refusals: BTreeMap<ResourceName, Vec<NotedRefusal>>,
     ledger_seq: LedgerSeq,
 }
 
@@ -133,6 +138,24 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
         }
         view.insert_resource(row.clone());
     }
+    view.set_everywhere(rows.everywhere().clone());
+    for subject in &wanted.whole {
+        let within = |name: &Namespace| match subject {
+            Subject::Everywhere => true,
+            Subject::Namespace(one) => one == name,
+            Subject::Resource(_) => false,
+        };
+        rows.namespaces()
+            .filter(|row| within(&row.namespace))
+            .for_each(|row| view.insert_namespace(row.clone()));
+        rows.resources()
+            .map(|row| row.resource.namespace())
+            .filter(within)
+            .for_each(|name| view.set_populated(name));
+        let open = rows.intents().filter(|intent| within(&intent.record.resource.namespace()));
+        open.take(OPEN_OPERATIONS_SHOWN.try_into().unwrap_or(usize::MAX))
+            .for_each(|intent| view.insert_intent(intent.clone()));
+    }
     for address in &wanted.targets {
         if let Some(row) = rows.target(address) {
             view.insert_target(address.resource.clone(), row.clone());
@@ -146,6 +169,11 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
             view.insert_operation(record.clone());
         }
     }
+    for resource in &wanted.recorded {
+        if let Some(record) = rows.operations().find(|record| record.resource == *resource) {
+            view.insert_operation(record.clone());
+        }
+    }
     for record in wanted.controls.iter().filter_map(|key| rows.control(key)) {
         view.insert_control(record.clone());
     }
@@ -153,8 +181,15 @@ fn view(rows: &Snapshot, wanted: &Wanted) -> Snapshot {
 }
 
 fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
-    for row in changes.namespaces.values() {
-        insert_namespace(&mut world.rows, row)?;
+    forget(world, changes)?;
+    for change in changes.namespaces.values() {
+        if world.rows.namespace(&change.after.namespace) != change.before.as_ref() {
+            return Err(EngineError::Conflict(format!("namespace {:?} changed", change.after.namespace)));
+        }
+        world.rows.insert_namespace(change.after.clone());
+    }
+    if let Some(change) = &changes.everywhere {
+        world.rows.set_everywhere(change.after.clone());
     }
     for change in changes.resources.values() {
         if world.rows.resource(&change.after.resource) != change.before.as_ref() {
@@ -212,17 +247,43 @@ fn apply(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
         }
         world.rows.insert_lease(change.after.clone());
     }
+    told(world, changes);
     Ok(())
 }
 
-fn insert_namespace(rows: &mut Snapshot, row: &NamespaceRow) -> Result<(), EngineError> {
-    match rows.namespace(&row.namespace) {
-        None => {
-            rows.insert_namespace(row.clone());
-            Ok(())
+/// What is kept no longer goes first: a folded resource may be heard of again in the same batch.
+fn forget(world: &mut World, changes: &ChangeSet) -> Result<(), EngineError> {
+    for record in &changes.pruned {
+        world.rows.remove_operation(&record.key());
+    }
+    for row in &changes.folded {
+        if world.rows.resource(&row.resource) != Some(row) {
+            return Err(EngineError::Conflict(format!("{:?} changed", row.resource)));
         }
-        Some(_) => {
-            Err(EngineError::Conflict(format!("namespace {:?} was recorded meanwhile", row.namespace)))
+        world.rows.remove_resource(&row.resource);
+        world.refusals.remove(&row.resource);
+    }
+    changes.forgotten_eras.iter().for_each(|era| world.rows.remove_era(era));
+    changes.forgotten_controls.iter().for_each(|record| world.rows.remove_control(&record.record_key()));
+    Ok(())
+}
+
+/// What no decision looks at.
+fn told(world: &mut World, changes: &ChangeSet) {
+    let transaction = world.ledger_seq.get().saturating_add(1);
+    for (ordinal, row) in (0..).zip(&changes.audit) {
+        let place = AuditPlace { at: row.at, transaction, ordinal };
+        world.audit.push(AuditEntry { place, row: row.clone() });
+    }
+    for row in &changes.refusals {
+        if world.rows.resource(&row.resource).is_none() {
+            continue;
+        }
+        let ring = world.refusals.entry(row.resource.clone()).or_default();
+        let number = ring.last().map_or(0, |last| last.number.saturating_add(1));
+        ring.push(NotedRefusal { number, row: row.clone() });
+        if ring.len() > REFUSALS_KEPT.try_into().unwrap_or(usize::MAX) {
+            ring.remove(0);
         }
     }
 }

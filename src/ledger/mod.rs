@@ -3,27 +3,36 @@
 //! A handler submits a command and awaits a one-shot answer; tasks of this room own the connections and do the rest.
 //! So a client that hangs up cancels nothing, and group commit falls out of the shape.
 
+mod acks;
+mod breaker;
 mod cells;
 pub mod changeset;
+pub mod compact;
+mod differences;
 mod driver;
 pub mod engine;
+mod guard;
 pub mod keys;
 pub mod memory;
 mod packed;
 mod pieces;
 pub mod postgres;
+pub mod prune;
 mod range;
 pub mod read;
+pub mod refusals;
 mod rows;
 pub mod sqlite;
 mod steps;
+mod stopped;
 pub mod sweep;
 mod time;
 pub mod waiting;
 pub mod wakeup;
 mod watch;
+mod witness;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -37,15 +46,21 @@ use crate::domain::resource::ResourceName;
 use crate::domain::seal::Keyring;
 use crate::limits;
 use crate::protocol::command::Claim;
-use crate::protocol::outcome::{ControlView, Receipt};
+use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
 
+use breaker::Vigil;
+use differences::Differences;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use read::{ReadFailed, Reader, Reading};
+use refusals::Refusals;
+use stopped::Stopped;
 use watch::Watch;
 
-pub use steps::MigrationState;
+pub use guard::Guard;
+pub use steps::{MigrationReport, MigrationState, PROTOCOL};
+pub use witness::{Point, Record, WitnessError, WitnessFile};
 
 /// Why a command got no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +95,8 @@ pub struct Setting {
     pub render: fn(&Receipt) -> Vec<u8>,
     /// Renders the answer that is saved with a control call.
     pub render_control: for<'v> fn(&ControlView<'v>) -> Vec<u8>,
+    /// Renders the answer that is saved with an act on a whole namespace.
+    pub render_whole: for<'v> fn(&WholeView<'v>) -> Vec<u8>,
 }
 
 impl Setting {
@@ -92,6 +109,7 @@ impl Setting {
             database: self.identity.database,
             render: self.render,
             render_control: self.render_control,
+            render_whole: self.render_whole,
         }
     }
 }
@@ -108,8 +126,11 @@ pub struct Ledger {
     reads: Arc<Semaphore>,
     setting: Arc<Setting>,
     watch: Arc<Watch>,
+    stopped: Arc<Stopped>,
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
+    refusals: Arc<Refusals>,
+    differences: Arc<Differences>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -129,9 +150,13 @@ impl Ledger {
         let mut committers = JoinSet::new();
         let mut queues = Vec::with_capacity(engines.len());
         let watch = Arc::new(Watch::default());
+        let stopped = Arc::new(Stopped::default());
+        let guard = engines.first().map(Engine::guard).unwrap_or_default();
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-            let committer = Driver::new(engine, setting.clone(), watch.clone()).run(receiver);
+            let committer =
+                Driver::new(engine, setting.clone(), watch.clone(), stopped.clone(), guard.clone())
+                    .run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -146,9 +171,22 @@ impl Ledger {
         let attempts = Arc::new(Semaphore::new(limits::WAITING_ATTEMPTS));
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
+        tokio::spawn(stopped.clone().look(Arc::downgrade(&reader)));
+        let queues: Arc<[_]> = queues.into();
+        tokio::spawn(Vigil::over(guard, &queues, &reader).keep(ended.clone()));
         let looking = Arc::new(ended.drop_guard());
-        let ledger =
-            Self { queues: queues.into(), reader, reads, setting, watch, attempts, _looking: looking };
+        let ledger = Self {
+            queues,
+            reader,
+            reads,
+            setting,
+            watch,
+            stopped,
+            attempts,
+            refusals: Arc::default(),
+            differences: Arc::default(),
+            _looking: looking,
+        };
         (ledger, tokio::spawn(all_ended(committers)))
     }
 
@@ -164,6 +202,12 @@ impl Ledger {
     /// # Errors
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
+        let (outcome, proof) = self.command(command).await?.apart();
+        self.heed(&outcome, proof).await;
+        Ok(outcome)
+    }
+
+    async fn command(&self, command: Command) -> Result<Outcome, Unserved> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Job { task: Task::Command(Box::new(command)), reply })?;
         match answered(answer).await? {
@@ -259,6 +303,24 @@ async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinError> {
 fn enqueue(queues: &[mpsc::Sender<Job>], job: Job) -> Result<(), Unserved> {
     let committer = usize::from(job.bucket().0).checked_rem(queues.len()).unwrap_or_default();
     send(queues.get(committer), job)
+}
+
+/// Proposes commands, all together so that they share a batch, and waits until they are decided. One that failed is
+/// proposed again another time. None when the ledger is gone.
+async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> Option<()> {
+    let mut sent = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { task: Task::Command(Box::new(command)), reply };
+        if enqueue(queues.upgrade()?.as_ref(), job).is_err() {
+            break;
+        }
+        sent.push(answer);
+    }
+    for answer in sent {
+        drop(answered(answer).await);
+    }
+    Some(())
 }
 
 fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {

@@ -13,6 +13,8 @@ mod durability;
 mod fate;
 mod fault;
 mod fields;
+mod history;
+mod lineage;
 mod load;
 mod open;
 mod patience;
@@ -30,6 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+use crate::domain::counter::Epoch;
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
 use crate::limits::{POSTGRES_CLOSE_PATIENCE, POSTGRES_PATIENCE};
@@ -37,16 +40,19 @@ use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded, Seat};
+use super::guard::Guard;
+use super::witness::Course;
 use connect::Shared;
-use fate::TransactionId;
+use fate::{TransactionId, Written};
+use history::Flushed;
 use load::Places;
 use patience::Patience;
-use session::Request;
+use session::{Ended, Request};
 
 pub use address::Address;
 pub use open::{Database, OpenError, OpenMode};
 pub use reader::PostgresReader;
-pub use schema::{migrate, migration_status};
+pub use schema::{finish, migrate, migration_report};
 pub use time::TimeSource;
 
 /// A writer. It owns one connection, by way of the task that runs it.
@@ -57,7 +63,9 @@ pub struct PostgresEngine {
     session: Option<Session>,
     in_transaction: bool,
     /// The transaction that has written and is not committed yet.
-    written: Option<TransactionId>,
+    written: Option<Written>,
+    /// The epoch into which it brings everything, if it does.
+    epoch: Option<Epoch>,
     /// One whose COMMIT was not answered. Until its fate is known nothing may be concluded from what is not there.
     doubted: Option<TransactionId>,
     /// Where the rows lie that it read and holds.
@@ -83,6 +91,7 @@ impl PostgresEngine {
             session: None,
             in_transaction: false,
             written: None,
+            epoch: None,
             doubted: None,
             places: Places::default(),
             patience,
@@ -107,6 +116,22 @@ impl PostgresEngine {
         }
     }
 
+    /// Writes down exactly how far the database has come, where that can be asked.
+    async fn settle(&mut self) {
+        let course = self.shared.guard.course.clone();
+        if !course.is_watched() {
+            return;
+        }
+        if self.session.is_some()
+            && let Ok(Some((era, at))) = self.ask(Request::Settle).await
+        {
+            course.reach(era, at);
+        }
+        if let Err(error) = tokio::task::spawn_blocking(move || course.settle()).await {
+            warn!(%error, "the witness was not written at the stop");
+        }
+    }
+
     /// Leaves a session to itself: it ends its step and closes its connection.
     fn set_aside(&mut self, reason: &str) -> Silence {
         warn!(reason, "a connection is set aside");
@@ -123,25 +148,65 @@ impl PostgresEngine {
         if !self.in_transaction {
             return CommitOutcome::Failed("there is no transaction to commit".to_owned());
         }
-        let outcome = self.ask(Request::Commit).await;
+        let ended = self.ask(Request::Commit).await;
         self.in_transaction = false;
-        let outcome = outcome.unwrap_or_else(|Silence(reason)| CommitOutcome::Unknown(reason));
+        let outcome = match ended {
+            Ok(Ended { outcome: CommitOutcome::Committed, flushed }) => self.acknowledge(flushed).await,
+            Ok(Ended { outcome, flushed: _ }) => outcome,
+            Err(Silence(reason)) => CommitOutcome::Unknown(reason),
+        };
         if matches!(outcome, CommitOutcome::Unknown(_)) {
-            self.doubted = self.written;
+            self.doubted = self.written.map(|written| written.id);
         }
         outcome
     }
+
+    /// A commit was made. It is acknowledged once the witness covers it; one that it cannot be made to cover is left in
+    /// doubt: it is durable now, and after the restore of a backup nobody would know that it was.
+    async fn acknowledge(&mut self, flushed: Option<Flushed>) -> CommitOutcome {
+        let course = self.shared.guard.course.clone();
+        let epochs = self.epoch.take().map(Epoch::get).into_iter();
+        epochs.chain(flushed.and_then(|flushed| flushed.epoch)).for_each(|epoch| course.enter(epoch));
+        if course.is_watched() {
+            let Some(flushed) = flushed else {
+                return CommitOutcome::Unknown(
+                    "where the log stands behind a commit is not known".to_owned(),
+                );
+            };
+            if let Err(reason) = cover(&course, flushed.at).await {
+                return CommitOutcome::Unknown(reason);
+            }
+        }
+        if let Some(written) = self.written {
+            course.reach(written.era, written.behind);
+        }
+        CommitOutcome::Committed
+    }
+}
+
+/// Waits for the witness only where its block is used up.
+async fn cover(course: &Arc<Course>, at: u64) -> Result<(), String> {
+    if course.covers(at) {
+        return Ok(());
+    }
+    let course = course.clone();
+    let covering = tokio::task::spawn_blocking(move || course.cover(at)).await;
+    covering.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 impl Engine for PostgresEngine {
     /// A batch is a dozen short steps between the committer, its session and the server.
     const SEAT: Seat = Seat::Alone;
 
+    fn guard(&self) -> Arc<Guard> {
+        self.shared.guard.clone()
+    }
+
     async fn load(&mut self, wanted: &Wanted) -> Result<Loaded, EngineError> {
         self.patience = Patience::of(POSTGRES_PATIENCE);
         let wanted = Box::new(wanted.clone());
         let doubted = self.doubted;
-        self.written = None;
+        (self.written, self.epoch) = (None, None);
         self.places = Places::default();
         let loaded = self.ask(|reply| Request::Load(wanted, doubted, reply)).await;
         let loaded = loaded.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
@@ -156,6 +221,10 @@ impl Engine for PostgresEngine {
         if !self.in_transaction {
             return Err(EngineError::Unavailable("there is no transaction to write in".to_owned()));
         }
+        // What lies beyond the block already is refused before it is made.
+        let course = self.shared.guard.course.clone();
+        cover(&course, course.seen()).await.map_err(EngineError::Unavailable)?;
+        self.epoch = changes.everywhere.as_ref().map(|change| change.after.epoch);
         let prepared = apply::prepared(changes, &self.places).await?;
         let applied = self.ask(|reply| Request::Apply(prepared, reply)).await;
         let applied = applied.map_err(|Silence(reason)| EngineError::Unavailable(reason))?;
@@ -182,6 +251,7 @@ impl Engine for PostgresEngine {
     async fn close(mut self) {
         self.patience = Patience::of(POSTGRES_CLOSE_PATIENCE);
         self.rollback().await;
+        self.settle().await;
         let Some(Session { requests, task }) = self.session.take() else { return };
         drop(requests);
         match self.patience.wait(task).await {

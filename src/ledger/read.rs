@@ -5,16 +5,19 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
-    IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RefusalRow, ResourceRow,
+    TargetRow,
 };
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
@@ -104,6 +107,53 @@ pub struct LeaseRead {
     pub now: Timestamp,
 }
 
+/// A place in the walk through all operations, from the oldest on; each engine has an order of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OldPlace {
+    /// Of what the engine counts first: hours since 1970, or rows.
+    pub first: i64,
+    /// The bucket, where the engine goes by buckets.
+    pub bucket: u8,
+}
+
+/// Operations that are old, and seem to be such as may be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OldOperations {
+    /// Those that were found, of each resource in the order in which they were recorded.
+    pub found: Vec<OperationKey>,
+    /// Where the walk goes on; none at its end.
+    pub next: Option<OldPlace>,
+}
+
+/// A place in the audit: when, in which transaction, and where in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AuditPlace {
+    /// What the line tells of was at this time.
+    pub at: Timestamp,
+    /// A number of the transaction.
+    pub transaction: u64,
+    /// Its place in the transaction.
+    pub ordinal: u64,
+}
+
+/// A line of the audit with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Where it stands.
+    pub place: AuditPlace,
+    /// What it tells.
+    pub row: AuditRow,
+}
+
+/// A sample of what was refused, with its number in the resource's ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedRefusal {
+    /// It grows from sample to sample.
+    pub number: u64,
+    /// What it tells.
+    pub row: RefusalRow,
+}
+
 /// The committed state, for reading. Methods take what they need by value, so that a task of its own can run them.
 pub trait Reader: Send + Sync + 'static {
     /// A target, with its bytes when `with_body`.
@@ -121,6 +171,15 @@ pub trait Reader: Send + Sync + 'static {
     /// Leases of one bucket that ended before this time and have a successor on their first resource, at most so many.
     fn ended(&self, bucket: Bucket, before: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>>;
 
+    /// Operations that were decided before this time, from a place on, and are fenced since: at most so many are found.
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations>;
+
+    /// Control calls that were carried out before this time, the oldest first, at most so many.
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>>;
+
+    /// Whether there are lines of what was done before this time.
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool>;
+
     /// The time of the database.
     fn time(&self) -> Reading<'_, Timestamp>;
 
@@ -137,6 +196,19 @@ pub trait Reader: Send + Sync + 'static {
 
     /// Operations of a resource, decided or not, newest first.
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>>;
+
+    /// What was done to a resource, to its namespace and to everything before this place, newest first, at most so many.
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>>;
+
+    /// Samples of what was refused of a resource, in no order: at most [`crate::limits::REFUSALS_KEPT`].
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>>;
+
+    /// Names of resources that a person has to look at, in order: quarantined ones, and those with an operation whose
+    /// outcome is uncertain. The life that the filter may name is not looked at.
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>>;
+
+    /// Those of these resources that have an operation whose outcome is uncertain, with one such operation.
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>>;
 
     /// The undecided operations of a resource, the oldest first.
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>>;
@@ -158,6 +230,9 @@ pub trait Reader: Send + Sync + 'static {
 
     /// The namespaces that were ever used, in order.
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>>;
+
+    /// Which namespaces are stopped, and whether all of them are.
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>>;
 
     /// How an acknowledged write is kept, by the settings in force now; for people.
     fn durability(&self) -> Reading<'_, String>;

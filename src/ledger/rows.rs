@@ -4,57 +4,27 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::counter::{CommitNo, Epoch, Incarnation};
+use crate::domain::counter::{CommitNo, Incarnation};
 use crate::domain::document::{BodyDigest, ContentType};
 use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::{Fingerprint, OperationId};
-use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
+use crate::domain::resource::{Bucket, ResourceName, Target};
 use crate::domain::seal::KeyId;
 use crate::domain::upstream::Validator;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::queue::Queue;
-use crate::protocol::rows::{LeaseRef, LeaseRow, Life, NamespaceRow, RequestKey, ResourceRow, TargetRow};
+use crate::protocol::rows::{LeaseRef, LeaseRow, Life, RequestKey, ResourceRow, TargetRow};
 use crate::protocol::snapshot::ControlKey;
 
 use super::cells::{ReadCells, WriteCells};
 use super::packed;
 
+mod audit;
 mod intents;
+mod namespaces;
 mod operations;
-
-/// Columns of a namespace, without its name.
-macro_rules! namespace_columns {
-    () => {
-        "n.epoch, n.base_epoch, n.base_token, n.base_incarnation, n.definition, n.version"
-    };
-}
-
-pub(super) fn namespace<'r, C: ReadCells<'r>>(
-    namespace: Namespace,
-    cells: &mut C,
-) -> Result<NamespaceRow, C::Fault> {
-    Ok(NamespaceRow {
-        namespace,
-        epoch: cells.counter(Epoch::new)?,
-        base: cells.position()?,
-        base_incarnation: cells.counter(Incarnation::new)?,
-        definition: cells.parsed(str::parse::<Definition>)?,
-        version: cells.whole()?,
-    })
-}
-
-/// The name, and the columns above.
-pub(super) fn write_namespace(cells: &mut impl WriteCells, row: &NamespaceRow) {
-    cells.text(row.namespace.as_str());
-    cells.whole(row.epoch.get());
-    cells.position(row.base);
-    cells.whole(row.base_incarnation.get());
-    cells.text(&row.definition.to_string());
-    cells.whole(u64::from(row.version));
-}
 
 /// Columns of a resource, without its name.
 macro_rules! resource_columns {
@@ -257,11 +227,11 @@ macro_rules! control_columns {
 }
 
 pub(super) fn control<'r, C: ReadCells<'r>>(
-    (resource, verb, key): ControlKey,
+    (subject, verb, key): ControlKey,
     cells: &mut C,
 ) -> Result<ControlRecord, C::Fault> {
     Ok(ControlRecord {
-        resource,
+        subject,
         verb,
         key,
         fingerprint: Fingerprint::from_bytes(cells.bytes()?),
@@ -272,7 +242,7 @@ pub(super) fn control<'r, C: ReadCells<'r>>(
 
 /// The key, and the columns above: 7 values.
 pub(super) fn write_control(cells: &mut impl WriteCells, record: &ControlRecord) {
-    cells.name(&record.resource);
+    cells.subject(&record.subject);
     cells.text(record.verb.word());
     cells.text(record.key.as_str());
     cells.blob(record.fingerprint.as_bytes());
@@ -289,8 +259,13 @@ pub(super) fn target_text(target: Option<&Target>) -> &str {
     target.map_or("", Target::as_str)
 }
 
+pub(super) use audit::{audit, audit_columns, refusal, refusal_columns, write_audit_place, write_refusal};
 pub(super) use intents::{
     intent, intent_columns, write_closed_intent, write_intent, write_intent_change, write_intent_key,
 };
+pub(super) use namespaces::{
+    everywhere, everywhere_columns, namespace, namespace_columns, write_everywhere_change, write_namespace,
+    write_namespace_change,
+};
 pub(super) use operations::{operation, operation_columns, write_operation};
-pub(super) use {control_columns, lease_columns, namespace_columns, resource_columns, target_columns};
+pub(super) use {control_columns, lease_columns, resource_columns, target_columns};

@@ -7,6 +7,7 @@
 mod apply;
 mod checkpoint;
 mod columns;
+mod copy;
 mod fault;
 mod load;
 mod lock;
@@ -14,6 +15,8 @@ mod open;
 mod reader;
 mod readers;
 mod recent;
+mod reopen;
+mod restore;
 mod rows;
 mod schema;
 mod settings;
@@ -30,23 +33,33 @@ use rusqlite::Connection;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::domain::counter::LedgerSeq;
+use crate::domain::counter::{Epoch, LedgerSeq};
 use crate::domain::time::Timestamp;
 use crate::limits::SQLITE_GATHER_MOST;
 use crate::protocol::Wanted;
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded, Seat};
+use super::guard::Guard;
 use super::time::SharedTime;
 use checkpoint::Checkpointer;
 use fault::Fault;
 use load::Places;
 use lock::FileLock;
 use readers::Readers;
+use reopen::FileId;
 
-pub use open::{Database, OpenError, OpenMode};
+pub use copy::{CopyError, Described, back_up};
+pub use open::{Database, OpenError, OpenMode, look};
 pub use reader::SqliteReader;
-pub use schema::{migrate, migration_status};
+pub use restore::{InPlace, Restoring};
+pub use schema::{finish, migrate, migration_report};
+
+/// Said of a file that was written over.
+const OLDER: &str = "the file of the database is older than it was";
+
+/// Said of a file that was moved away or replaced.
+const MOVED: &str = "the name of the database does not lead to the file that is open";
 
 /// How far the ledger has come, as this process saw it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,6 +68,8 @@ struct Progress {
     committed: LedgerSeq,
     /// By the batch that is not committed yet.
     pending: LedgerSeq,
+    /// The epoch into which that batch brings everything, if it does.
+    epoch: Option<Epoch>,
     /// Pages that this batch changes, more or less.
     pages: i64,
     /// How long the last commit took.
@@ -70,7 +85,10 @@ pub struct SqliteEngine {
     /// Where the resources that were loaded in this transaction stand.
     places: Places,
     id: Uuid,
+    /// The file that is open.
+    file: FileId,
     progress: Progress,
+    guard: Arc<Guard>,
     time: Arc<SharedTime>,
     readers: Readers,
     checkpointer: Checkpointer,
@@ -82,6 +100,9 @@ impl SqliteEngine {
     /// The connection, outside a transaction; a new one after a doubt.
     fn ready(&mut self) -> Result<(), EngineError> {
         self.end();
+        if self.connection.is_some() && !self.is_in_place() {
+            self.set_aside(MOVED);
+        }
         if self.connection.is_none() {
             let connection = self.reopen().map_err(|reason| {
                 warn!(reason, "the database cannot be opened again");
@@ -91,23 +112,6 @@ impl SqliteEngine {
             self.connection = Some(connection);
         }
         Ok(())
-    }
-
-    /// A new connection that has made a commit of its own. The log is then synced past whatever the one before it
-    /// left behind, so what is found from now on is durable; and the commit has taken the place in the log where an
-    /// unclear one could stand, so what is absent from now on stays absent, also after a crash.
-    ///
-    /// It must be the same database, and no older than it was: somebody may have put a backup in its place.
-    fn reopen(&mut self) -> Result<Connection, String> {
-        let connection = settings::writer(&self.path).map_err(|error| error.to_string())?;
-        settings::verify_writer(&connection).map_err(|unfit| unfit.to_string())?;
-        let found = open::identity(&connection).map_err(|fault| fault.to_string())?;
-        if found.id != self.id || found.reached < self.progress.committed {
-            return Err("another or an older database stands in its place; stop the gateway".to_owned());
-        }
-        let reached = open::barrier(&connection, self.time.now()).map_err(|fault| fault.to_string())?;
-        self.progress.committed = reached;
-        Ok(connection)
     }
 
     fn open_connection(&self) -> Result<&Connection, EngineError> {
@@ -145,6 +149,12 @@ impl SqliteEngine {
         }
         self.progress.pending = apply::write(self.open_connection()?, changes, &self.places, now)?;
         self.progress.pages = apply::pages(changes);
+        self.progress.epoch = changes.everywhere.as_ref().map(|change| change.after.epoch);
+        if self.progress.pending <= self.progress.committed {
+            // Somebody has written over the file while it was open.
+            self.set_aside(OLDER);
+            return Err(EngineError::Unavailable(OLDER.to_owned()));
+        }
         Ok(())
     }
 
@@ -152,13 +162,21 @@ impl SqliteEngine {
         let Some(connection) = self.connection.as_ref().filter(|_| self.in_transaction) else {
             return CommitOutcome::Failed("there is no transaction to commit".to_owned());
         };
+        if !self.is_in_place() {
+            self.set_aside(MOVED);
+            return CommitOutcome::Failed(MOVED.to_owned());
+        }
+        // Before the commit: what is not made need not be explained.
+        if let Err(reason) = self.guard.course.cover(self.progress.pending.get()) {
+            self.end();
+            return CommitOutcome::Failed(reason);
+        }
         let began = self.time.monotonic();
         match statement(connection, "COMMIT") {
             Ok(()) => {
                 self.progress.flush = self.time.monotonic().saturating_sub(began);
                 self.in_transaction = false;
-                self.progress.committed = self.progress.committed.max(self.progress.pending);
-                self.checkpointer.committed(self.progress.pages);
+                self.is_committed();
                 CommitOutcome::Committed
             }
             Err(error) if fault::is_definite(&error) => {
@@ -171,6 +189,16 @@ impl SqliteEngine {
                 CommitOutcome::Unknown(reason)
             }
         }
+    }
+
+    fn is_committed(&mut self) {
+        self.progress.committed = self.progress.committed.max(self.progress.pending);
+        self.checkpointer.committed(self.progress.pages);
+        let course = &self.guard.course;
+        if let Some(epoch) = self.progress.epoch.take() {
+            course.enter(epoch.get());
+        }
+        course.reach(course.era(), self.progress.committed.get());
     }
 
     /// Ends a transaction that is open, without a change.
@@ -196,6 +224,10 @@ fn statement(connection: &Connection, text: &str) -> Result<(), rusqlite::Error>
 /// Every step is done when its future is made: the committer has a thread of its own, which may wait for the disk.
 impl Engine for SqliteEngine {
     const SEAT: Seat = Seat::Blocking;
+
+    fn guard(&self) -> Arc<Guard> {
+        self.guard.clone()
+    }
 
     /// A quarter of what the last flush took: long enough to spare flushes under load, and little beside one.
     fn gather(&mut self) -> impl Future<Output = ()> + Send {
@@ -232,7 +264,7 @@ impl Engine for SqliteEngine {
 
     async fn close(mut self) {
         self.end();
-        let Self { connection, readers, checkpointer, lock, .. } = self;
+        let Self { connection, readers, checkpointer, guard, lock, .. } = self;
         checkpointer.stop().await;
         readers.close().await;
         if let Some(connection) = connection {
@@ -243,6 +275,7 @@ impl Engine for SqliteEngine {
                 warn!(%error, "the database closed badly; what was committed is in the log");
             }
         }
+        guard.course.settle();
         drop(lock);
     }
 }

@@ -15,6 +15,32 @@ pub struct MigrationState {
     pub applied: bool,
 }
 
+/// What the processes on one database must agree on beside its schema: what the rows mean. 2: a namespace may be stopped by
+/// its breaker, and lines of the audit tell of the ends of leases. It is raised with every release that reads or writes
+/// something which the release before would not heed.
+///
+/// A release speaks its own protocol and, as long as the database's lowest is not raised, works beside the one before it.
+pub const PROTOCOL: u32 = 2;
+
+/// Where a database stands between two releases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationReport {
+    /// The steps of the schema.
+    pub steps: Vec<MigrationState>,
+    /// The lowest protocol that a process must speak to work on it; none where the step that says so is missing.
+    pub least_protocol: Option<u32>,
+}
+
+/// What is wrong where a database demands more than this version speaks.
+pub(super) fn too_old(least: u32) -> Option<String> {
+    (least > PROTOCOL).then(|| {
+        format!(
+            "the upgrade was finished with a release that demands protocol {least}, and this version of fencegate speaks \
+             {PROTOCOL}; stop this one, and run that release or a later one"
+        )
+    })
+}
+
 /// The steps that stand in a database: checksum by version.
 pub(super) type Applied = BTreeMap<i64, Vec<u8>>;
 

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -17,9 +17,9 @@ use crate::protocol::command::Sweep;
 use crate::protocol::lease::KEPT_AFTER_END;
 use crate::protocol::rows::LeaseRef;
 
-use super::driver::{Job, Task};
+use super::driver::Job;
 use super::read::{ReadFailed, Reader};
-use super::{Ledger, answered, enqueue};
+use super::{Ledger, propose};
 
 /// Sweeps for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Sweeper {
@@ -59,20 +59,9 @@ impl Sweeper {
         };
         drop(reader);
         self.bucket = self.bucket.wrapping_add(1);
-        // All together, so that they share a batch.
-        let mut sent = Vec::with_capacity(found.len());
-        for lease in found {
-            let (reply, answer) = oneshot::channel();
-            let task = Task::Command(Box::new(Command::Sweep(Sweep { lease })));
-            if enqueue(self.queues.upgrade()?.as_ref(), Job { task, reply }).is_err() {
-                break;
-            }
-            sent.push(answer);
-        }
-        for answer in sent {
-            // One that failed is found again by the next round, or written down by whoever comes across it.
-            drop(answered(answer).await);
-        }
+        // One that fails is found again by the next round, or written down by whoever comes across it.
+        let commands = found.into_iter().map(|lease| Command::Sweep(Sweep { lease })).collect();
+        propose(&self.queues, commands).await?;
         Some(())
     }
 

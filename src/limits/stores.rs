@@ -100,9 +100,6 @@ pub const UPSTREAM_IDLE_LOOK: Duration = Duration::from_secs(2);
 /// Longest head of an upstream's answer, in bytes.
 pub const UPSTREAM_HEAD_BYTES: usize = 65_536;
 
-/// Most header fields of an upstream's answer.
-pub const UPSTREAM_HEADERS: usize = 100;
-
 /// Bytes in flight on one HTTP/2 stream from an upstream: the default of 64 KiB makes a large answer wait for the way back.
 pub const UPSTREAM_WINDOW_BYTES: u32 = 1_048_576;
 

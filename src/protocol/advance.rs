@@ -24,7 +24,7 @@ pub(super) fn decide(
     let known = snapshot.resource(&advance.resource);
     let row = row_of(snapshot, &advance.resource, &namespace);
     let claim = &advance.claim;
-    if let Some(refusal) = table::quarantined(&row) {
+    if let Some(refusal) = table::stopped(&namespace, &row) {
         return Ok(Decision::refused(refusal));
     }
     if row.life == Life::Cancelled {
@@ -49,10 +49,11 @@ pub(super) fn decide(
         after.floor = claim.position;
         after.changed_at = now;
         changes.push(Change::Audited(AuditRow {
-            resource: advance.resource.clone(),
+            subject: advance.resource.clone().into(),
             verb: AuditVerb::Advanced,
             position: claim.position,
             reason: Some(advance.reason.clone()),
+            holder: None,
             at: now,
         }));
         resource_changed(&mut changes, known, after.clone());

@@ -3,11 +3,13 @@
 use bytes::Bytes;
 
 use crate::domain::resource::{Address, ResourceName};
+use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 
 use super::control::ControlRecord;
 use super::rows::{
-    AuditRow, EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow, TargetRow,
+    AuditRow, EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+    TargetRow,
 };
 
 /// One change, in the order in which it was decided. A row change carries the row that it was decided against, so
@@ -16,6 +18,20 @@ use super::rows::{
 pub enum Change {
     /// A namespace was used for the first time.
     NamespaceRecorded(NamespaceRow),
+    /// A namespace changed, by an act on the whole of it: all copies of its row.
+    NamespaceChanged {
+        /// The row that the decision saw.
+        before: Box<NamespaceRow>,
+        /// The row that it makes.
+        after: Box<NamespaceRow>,
+    },
+    /// What holds for namespaces that were never used yet changed: all copies.
+    EverywhereChanged {
+        /// The row that the decision saw.
+        before: Box<EverywhereRow>,
+        /// The row that it makes.
+        after: Box<EverywhereRow>,
+    },
     /// A resource changed, or was heard of for the first time (`before` is none).
     Resource {
         /// The row that the decision saw.
@@ -40,6 +56,19 @@ pub enum Change {
     AllTargetsRemoved(ResourceName),
     /// An operation was recorded.
     OperationRecorded(Box<OperationRecord>),
+    /// An operation's record is forgotten, and its resource's row says so.
+    OperationPruned(Box<OperationRecord>),
+    /// It is forgotten which positions belonged to an ended incarnation.
+    EraForgotten(EraRow),
+    /// The record of a control call is forgotten.
+    ControlForgotten(Box<ControlRecord>),
+    /// Lines of what was done are forgotten: the oldest, as many as one batch takes.
+    AuditForgotten {
+        /// From when on they stay.
+        before: Timestamp,
+    },
+    /// A tombstone is folded into its namespace's base: the row goes, and what there was of ended incarnations.
+    ResourceFolded(Box<ResourceRow>),
     /// An effect on an upstream was announced, with the bytes that are needed to send it again.
     IntentAnnounced {
         /// The announcement.

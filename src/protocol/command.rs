@@ -18,7 +18,9 @@ use crate::domain::seal::SealVerdict;
 use crate::domain::time::Millis;
 
 use super::control::Control;
+use super::prune::Prune;
 use super::rows::{LeaseRef, RequestKey};
+use super::whole::WholeAct;
 
 pub use forwarding::{
     Barrier, BarrierFinding, Before, Finding, Forward, Resolve, ResolveVerdict, Resume, Settle, Told,
@@ -44,8 +46,12 @@ pub enum Command {
     Transfer(Transfer),
     /// Revoke, cancel or reopen a resource.
     Control(Control),
+    /// Act on a whole namespace, or on all of them.
+    Whole(WholeAct),
     /// Write an expiry down.
     Sweep(Sweep),
+    /// Forget records that are kept no longer.
+    Prune(Prune),
     /// Give up the place of a waiter that has gone.
     Leave(Leave),
     /// Say what was learnt of an attempt at an upstream.

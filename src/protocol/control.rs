@@ -10,30 +10,18 @@ use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 
+mod record;
+
+pub use record::{ControlRecord, RecordedVerb};
+
 use super::change::resource_changed;
 use super::command::Claim;
 use super::lease::{End, end_lease, newest_lease, write_down};
 use super::outcome::{ControlView, Controlled, Undecided};
 use super::rows::{AuditRow, AuditVerb, Life, ResourceRow};
+use super::snapshot::ControlKey;
 use super::write::{row_of, table};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
-
-/// A control call that was carried out, in a key space of its own: a delayed copy does nothing and gets this answer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ControlRecord {
-    /// The resource.
-    pub resource: ResourceName,
-    /// What was done.
-    pub verb: ControlVerb,
-    /// The caller's name for the call.
-    pub key: OperationId,
-    /// What makes two calls the same.
-    pub fingerprint: Fingerprint,
-    /// The answer, byte for byte.
-    pub body: Bytes,
-    /// When.
-    pub at: Timestamp,
-}
 
 /// What a control call does to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +78,12 @@ pub struct Control {
 }
 
 impl Control {
+    /// Where a call of this name is recorded.
+    #[must_use]
+    pub fn record_key(&self, key: &OperationId) -> ControlKey {
+        (self.resource.clone().into(), RecordedVerb::Control(self.verb), key.clone())
+    }
+
     /// What makes two deliveries the same: verb, resource, position and reason.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
@@ -118,7 +112,7 @@ pub(super) fn decide(
     let known = snapshot.resource(&control.resource);
     let row = row_of(snapshot, &control.resource, &namespace);
     if let Some(key) = &control.key
-        && let Some(record) = snapshot.control(&(control.resource.clone(), control.verb, key.clone()))
+        && let Some(record) = snapshot.control(&control.record_key(key))
     {
         if record.fingerprint != control.fingerprint() {
             return Ok(Decision::refused(Refusal::OperationMismatch));
@@ -160,8 +154,8 @@ pub(super) fn decide(
     let body = Bytes::from((context.render_control)(&view));
     if let Some(key) = &control.key {
         changes.push(Change::ControlRecorded(Box::new(ControlRecord {
-            resource: control.resource.clone(),
-            verb: control.verb,
+            subject: control.resource.clone().into(),
+            verb: RecordedVerb::Control(control.verb),
             key: key.clone(),
             fingerprint: control.fingerprint(),
             body: body.clone(),
@@ -200,9 +194,12 @@ fn refusal(
     control: &Control,
     changes: &mut Vec<Change>,
 ) -> Result<Option<Refusal>, Inconsistent> {
+    if let Some(refusal) = table::breaker(case.namespace) {
+        return Ok(Some(refusal));
+    }
     match (control.verb, &control.claim) {
         (ControlVerb::Revoke | ControlVerb::Cancel, _) if case.row.quarantined.is_some() => {
-            Ok(table::quarantined(case.row))
+            Ok(table::stopped(case.namespace, case.row))
         }
         (ControlVerb::Reopen, claim) => Ok(against_a_reopen(case, claim.as_ref())),
         (ControlVerb::Revoke | ControlVerb::Cancel, Some(claim)) => {
@@ -348,10 +345,11 @@ fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {
         ControlVerb::Reopen => AuditVerb::Reopened,
     };
     Change::Audited(AuditRow {
-        resource: control.resource.clone(),
+        subject: control.resource.clone().into(),
         verb,
         position: row.issued.or_higher(row.floor),
         reason: Some(control.reason.clone()),
+        holder: None,
         at: now,
     })
 }

@@ -24,7 +24,7 @@ use crate::domain::upstream::{Base, Class, Stamp, StampKind};
 
 use super::change::resource_changed;
 use super::command::{Before, Told};
-use super::outcome::{Act, Attempt, Settled};
+use super::outcome::{Act, Ahead, Attempt, Settled};
 use super::rows::{IntentRow, Life, ResourceRow};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot};
 
@@ -65,6 +65,8 @@ struct Scene<'a> {
     /// The validator that the gateway shows for the whole-path target, as the step leaves it.
     tag: Option<EntityTag>,
     changes: Vec<Change>,
+    /// What proves that the record has forgotten something.
+    ahead: Option<String>,
     now: Timestamp,
 }
 
@@ -88,14 +90,45 @@ impl<'a> Scene<'a> {
         let row = super::write::row_of(snapshot, resource, &namespace);
         let whole = Address { resource: resource.clone(), target: None };
         let tag = snapshot.target(&whole).map(|target| target.tag);
-        Ok(Ok(Self { context, snapshot, namespace, class, rules, known, row, tag, changes: Vec::new(), now }))
+        Ok(Ok(Self {
+            context,
+            snapshot,
+            namespace,
+            class,
+            rules,
+            known,
+            row,
+            tag,
+            changes: Vec::new(),
+            ahead: None,
+            now,
+        }))
     }
 
     /// The decision that the step comes to.
     fn ended(mut self, outcome: Outcome) -> Decision {
         self.namespace.record(&mut self.changes);
         resource_changed(&mut self.changes, self.known, self.row);
+        let outcome = match self.ahead {
+            None => outcome,
+            Some(found) => {
+                let namespace = self.namespace.row.namespace;
+                Outcome::Ahead(Box::new(Ahead { namespace, found, outcome }))
+            }
+        };
         Decision { outcome, changes: self.changes }
+    }
+
+    /// Whether nothing new may be sent: somebody has to look into it first. What is learnt of what was sent before is
+    /// recorded all the same.
+    fn is_stopped(&self) -> bool {
+        self.row.quarantined.is_some() || self.namespace.row.breaker.is_some()
+    }
+
+    /// The store holds what the record does not know: it cannot be ahead of us, so the record is behind.
+    fn forgotten(&mut self, found: &str) {
+        let resource = &self.row.resource;
+        self.ahead = Some(format!("the store of {resource} is ahead of the record: {found}"));
     }
 
     fn settled(self, settled: Settled) -> Decision {
@@ -108,12 +141,19 @@ impl<'a> Scene<'a> {
             self.changes.iter().any(|change| match change {
                 Change::IntentClosed(row) => row.key() == intent.key(),
                 Change::NamespaceRecorded(_)
+                | Change::NamespaceChanged { .. }
+                | Change::EverywhereChanged { .. }
                 | Change::Resource { .. }
                 | Change::EraEnded(_)
                 | Change::TargetStored { .. }
                 | Change::TargetRemoved(_)
                 | Change::AllTargetsRemoved(_)
                 | Change::OperationRecorded(_)
+                | Change::OperationPruned(_)
+                | Change::EraForgotten(_)
+                | Change::ControlForgotten(_)
+                | Change::AuditForgotten { .. }
+                | Change::ResourceFolded(_)
                 | Change::IntentAnnounced { .. }
                 | Change::IntentChanged { .. }
                 | Change::LeaseGranted(_)
@@ -130,10 +170,11 @@ impl<'a> Scene<'a> {
     fn quarantine(&mut self, found: String) {
         if self.row.quarantined.is_none() {
             self.changes.push(Change::Audited(super::rows::AuditRow {
-                resource: self.row.resource.clone(),
+                subject: self.row.resource.clone().into(),
                 verb: super::rows::AuditVerb::Quarantined,
                 position: self.row.floor,
                 reason: Some(found.clone()),
+                holder: None,
                 at: self.now,
             }));
             self.row.quarantined = Some(found);

@@ -49,6 +49,11 @@ fn check_monotone(before: &ResourceRow, after: &ResourceRow) -> Result<(), Incon
         (Some(old), Some(new)) if new.is_below(old) => return broken(after, "revoked_through went back"),
         (Some(_), Some(_)) | (None, _) => {}
     }
+    match (before.pruned_through, after.pruned_through) {
+        (Some(_), None) => return broken(after, "pruned_through was forgotten"),
+        (Some(old), Some(new)) if new.is_before(old) => return broken(after, "pruned_through went back"),
+        (Some(_), Some(_)) | (None, _) => {}
+    }
     match (before.applied, after.applied) {
         (Some(_), None) => broken(after, "applied was forgotten"),
         (Some(old), Some(new)) if new.position.is_below(old.position) => broken(after, "applied went back"),

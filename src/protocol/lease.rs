@@ -15,7 +15,7 @@ use crate::domain::resource::ResourceName;
 use crate::domain::time::{Millis, Timestamp};
 
 use super::outcome::LeaseView;
-use super::rows::{LeaseRow, NamespaceRow, ResourceRow};
+use super::rows::{AuditRow, AuditVerb, LeaseRow, NamespaceRow, ResourceRow};
 use super::{Change, Context, Decision, InForce, Inconsistent, Outcome, Refusal, Snapshot, forward};
 
 pub(super) use acquire::acquire;
@@ -129,6 +129,12 @@ impl<'a> Member<'a> {
         let row = known.cloned().unwrap_or_else(|| ResourceRow::unheard(resource.clone(), &namespace.row));
         Ok(Self { known, row, namespace })
     }
+
+    /// The position that is issued next; none when the tokens are used up.
+    fn following(&self) -> Option<Position> {
+        // Where another issuer served the namespace before, the floor stands above all that was issued here.
+        self.row.issued.or_higher(self.row.floor).following_in(self.namespace.row.epoch)
+    }
 }
 
 impl Found<'_> {
@@ -138,9 +144,13 @@ impl Found<'_> {
         states.max_by_key(|state| *state == LeaseState::Superseded).unwrap_or(self.lease.state)
     }
 
-    /// Whether all of its resources have the barriers that it waits for.
+    /// Whether all of its resources have the barriers that it waits for. Nobody comes to own anything while the breaker
+    /// is tripped.
     fn has_barriers(&self) -> bool {
         self.members.iter().all(|one| {
+            if one.namespace.row.breaker.is_some() {
+                return false;
+            }
             let position = self.lease.position_on(&one.row.resource).unwrap_or(self.lease.position);
             forward::has_barrier(&one.namespace, &one.row, position)
         })
@@ -181,6 +191,10 @@ fn find<'a>(
     let mut members = Vec::new();
     for (resource, _) in lease.members() {
         if snapshot.resource(resource).is_none() {
+            // A tombstone is only folded long after the last of its leases ended, and then nobody knows them any more.
+            if !lease.state.is_live() {
+                return Ok(Err(Refusal::NoSuchLease));
+            }
             return Err(Inconsistent::because(format!("a lease of {resource:?} has no resource row")));
         }
         match Member::find(context, snapshot, resource) {
@@ -241,6 +255,32 @@ pub(super) fn end_lease(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
     // Two members of one batch see the same end; written down twice, the second would no longer fit its row.
     if !changes.contains(&change) {
         changes.push(change);
+        told(lease, end, changes);
+    }
+}
+
+/// Tells each resource of a lease that was live how it ended. What had ended before was told then, and what comes after
+/// it is told by itself: so a successor costs the record of its predecessor nothing.
+fn told(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
+    if !lease.state.is_live() {
+        return;
+    }
+    let verb = match end.state {
+        LeaseState::Released => AuditVerb::Released,
+        LeaseState::Superseded if end.at < lease.expires_at => AuditVerb::Superseded,
+        LeaseState::Expired | LeaseState::Superseded => AuditVerb::Expired,
+        // It goes on.
+        LeaseState::PendingBarrier | LeaseState::Held => return,
+    };
+    for (resource, position) in lease.members() {
+        changes.push(Change::Audited(AuditRow {
+            subject: resource.clone().into(),
+            verb,
+            position,
+            reason: end.cause.map(|cause| cause.word().to_owned()),
+            holder: lease.holder.clone(),
+            at: end.at.min(lease.expires_at),
+        }));
     }
 }
 

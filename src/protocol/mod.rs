@@ -8,15 +8,19 @@ pub mod advance;
 pub mod change;
 pub mod command;
 pub mod control;
+pub mod evidence;
+pub mod fold;
 pub mod forward;
 pub mod incarnation;
 pub mod invariants;
 pub mod lease;
 pub mod outcome;
+pub mod prune;
 pub mod queue;
 pub mod rows;
 pub mod snapshot;
 pub mod wanted;
+pub mod whole;
 pub mod write;
 
 use uuid::Uuid;
@@ -47,6 +51,8 @@ pub struct Context<'a> {
     pub render: fn(&outcome::Receipt) -> Vec<u8>,
     /// Renders the answer of a control call, for the same reason.
     pub render_control: for<'v> fn(&outcome::ControlView<'v>) -> Vec<u8>,
+    /// Renders the answer of an act on a whole namespace, for the same reason.
+    pub render_whole: for<'v> fn(&outcome::WholeView<'v>) -> Vec<u8>,
 }
 
 /// A decided command.
@@ -105,7 +111,9 @@ pub fn decide(
         Command::Resume(resume) => forward::resume(context, snapshot, resume, now),
         Command::Resolve(resolve) => forward::resolve(context, snapshot, resolve, now),
         Command::Barrier(barrier) => forward::barrier(context, snapshot, barrier, now),
+        Command::Whole(act) => whole::decide(context, snapshot, act, now),
         Command::Sweep(sweep) => Ok(lease::sweep(snapshot, sweep, now)),
+        Command::Prune(prune) => Ok(prune::decide(snapshot, prune, now)),
         Command::Leave(leave) => Ok(lease::leave(snapshot, leave, now)),
     }
 }
@@ -133,7 +141,9 @@ impl InForce {
         };
         let (row, recorded) = match snapshot.namespace(namespace) {
             Some(row) => (row.clone(), true),
-            None => (NamespaceRow::first_use(namespace.clone(), rules.definition), false),
+            None => {
+                (NamespaceRow::first_use(namespace.clone(), rules.definition, snapshot.everywhere()), false)
+            }
         };
         if row.definition == rules.definition {
             Ok(Self { row, rules: *rules, recorded })

@@ -5,19 +5,23 @@ mod refusal;
 
 use bytes::Bytes;
 
-use crate::domain::counter::{CommitNo, Incarnation, Sequence};
+use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionId, LeaseState};
+use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::{Contract, Policy};
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Address, ResourceName};
+use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::{Millis, Timestamp};
 
 use super::control::ControlVerb;
 use super::rows::{
     IntentRow, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse,
 };
+
+use super::snapshot::OperationKey;
 
 pub use forwarding::{Act, Attempt, BarrierStep, Settled, Withdrawal};
 pub use refusal::Refusal;
@@ -41,6 +45,8 @@ pub enum Outcome {
     Advanced(Box<ResourceRow>),
     /// A resource was revoked, cancelled or reopened.
     Controlled(Box<Controlled>),
+    /// An act on a whole namespace, or on all of them, was carried out.
+    Acted(Box<Acted>),
     /// The gateway has tidied up; nobody is told.
     Tidied,
     /// The write is admitted and announced; now it goes to its upstream.
@@ -51,8 +57,21 @@ pub enum Outcome {
     Resolved(Box<OperationRecord>),
     /// What is to be done for a barrier, or that it stands.
     Barrier(Box<BarrierStep>),
+    /// A store holds what the record does not know.
+    Ahead(Box<Ahead>),
     /// A command other than a write was refused.
     Refused(Refusal),
+}
+
+/// A proof that the database has forgotten something: the breaker is tripped before anybody hears the outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ahead {
+    /// Whose store it is.
+    pub namespace: Namespace,
+    /// What was found, for people.
+    pub found: String,
+    /// The outcome of the command.
+    pub outcome: Outcome,
 }
 
 /// A granted lease with its secrets, for its owner only.
@@ -125,6 +144,32 @@ pub struct ControlView<'a> {
     pub undecided: &'a [Undecided],
     /// When.
     pub now: Timestamp,
+}
+
+/// An act on a whole namespace, or on all of them, that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acted {
+    /// On what.
+    pub subject: Subject,
+    /// The answer, byte for byte.
+    pub body: Bytes,
+    /// Whether this is the saved answer of an earlier delivery.
+    pub replayed: bool,
+}
+
+/// What the answer of such an act shows.
+#[derive(Debug, Clone, Copy)]
+pub struct WholeView<'a> {
+    /// On what.
+    pub subject: &'a Subject,
+    /// The namespaces as they are configured.
+    pub known: &'a Namespaces,
+    /// The epoch as the act leaves it.
+    pub epoch: Epoch,
+    /// The namespaces that it changed, as it leaves them.
+    pub namespaces: &'a [NamespaceRow],
+    /// Operations that were undecided and go on: some of them.
+    pub open: &'a [OperationKey],
 }
 
 /// An undecided operation, as the view of its resource shows it.
@@ -286,11 +331,23 @@ impl Outcome {
             | Self::Explained(_)
             | Self::Advanced(_)
             | Self::Controlled(_)
+            | Self::Acted(_)
             | Self::Tidied
             | Self::Announced(_)
             | Self::Settled(_)
             | Self::Resolved(_)
             | Self::Barrier(_) => None,
+            Self::Ahead(ahead) => ahead.outcome.refusal(),
+        }
+    }
+
+    /// The outcome as the caller hears it, and the proof that came with it.
+    #[must_use]
+    pub fn apart(self) -> (Self, Option<(Namespace, String)>) {
+        if let Self::Ahead(ahead) = self {
+            (ahead.outcome, Some((ahead.namespace, ahead.found)))
+        } else {
+            (self, None)
         }
     }
 }

@@ -1,15 +1,16 @@
 //! The durable state, as the rules see it (`protocol.md` section 3).
 
+mod audit;
+mod namespaces;
 mod operations;
 
-use crate::domain::counter::{CommitNo, Epoch, Incarnation, Sequence};
+use crate::domain::counter::{self, CommitNo, Epoch, Incarnation, Sequence};
 use crate::domain::document::{BodyDigest, ContentType};
 use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl};
 use crate::domain::operation::OperationId;
-use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
-use crate::domain::resource::{Bucket, Namespace, ResourceName, Target};
+use crate::domain::resource::{Bucket, ResourceName, Target};
 use crate::domain::seal::KeyId;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Validator;
@@ -17,41 +18,11 @@ use uuid::Uuid;
 
 use super::queue::Queue;
 
+pub use audit::{AuditRow, AuditVerb, RefusalRow};
+pub use namespaces::{EverywhereRow, NamespaceRow};
 pub use operations::{
     Done, ForwardedHead, IntentRow, OperationRecord, RelayedHead, Resolution, SavedResponse,
 };
-
-/// A namespace: its epoch, its base and its recorded definition.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NamespaceRow {
-    /// Its name.
-    pub namespace: Namespace,
-    /// Order above tokens.
-    pub epoch: Epoch,
-    /// Highest position of folded tombstones: a new row starts here.
-    pub base: Position,
-    /// Highest incarnation of folded tombstones.
-    pub base_incarnation: Incarnation,
-    /// The definition recorded at first use.
-    pub definition: Definition,
-    /// Version of the definition, from 1.
-    pub version: u32,
-}
-
-impl NamespaceRow {
-    /// What the first use records.
-    #[must_use]
-    pub const fn first_use(namespace: Namespace, definition: Definition) -> Self {
-        Self {
-            namespace,
-            epoch: Epoch::ZERO,
-            base: Position::ZERO,
-            base_incarnation: Incarnation::ZERO,
-            definition,
-            version: 1,
-        }
-    }
-}
 
 /// Whether a resource lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,7 +71,23 @@ pub struct Mark {
     pub sequence: Option<Sequence>,
 }
 
-/// A resource. Never physically deleted.
+impl Mark {
+    /// Whether the other one comes after it.
+    #[must_use]
+    pub fn is_before(self, other: Self) -> bool {
+        self.position.is_below(other.position)
+            || (self.position == other.position && self.sequence < other.sequence)
+    }
+
+    /// The later of two.
+    #[must_use]
+    pub fn or_later(self, other: Self) -> Self {
+        if self.is_before(other) { other } else { self }
+    }
+}
+
+/// A resource. Its row is never deleted while its counters stand nowhere else: only a tombstone is ever folded into the
+/// base of its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceRow {
     /// Its name.
@@ -142,9 +129,11 @@ pub struct ResourceRow {
 }
 
 impl ResourceRow {
-    /// The row of a resource that was never heard of, in this namespace.
+    /// The row of a resource that was never heard of, in this namespace. It may have been heard of once, and its
+    /// tombstone folded: so what was recorded up to the base is missing, whatever its sequence.
     #[must_use]
     pub fn unheard(resource: ResourceName, namespace: &NamespaceRow) -> Self {
+        let folded = Some(namespace.base).filter(|base| base.is_above(Position::ZERO));
         Self {
             resource,
             incarnation: namespace.base_incarnation.next().unwrap_or(Incarnation::ONE),
@@ -153,10 +142,10 @@ impl ResourceRow {
             issued: namespace.base,
             floor: namespace.base,
             // The base is a position that a folded tombstone had revoked; at the floor alone it would be admissible.
-            revoked_through: namespace.base.is_above(Position::ZERO).then_some(namespace.base),
+            revoked_through: folded,
             applied: None,
             commit_no: CommitNo::ZERO,
-            pruned_through: None,
+            pruned_through: folded.map(|position| Mark { position, sequence: Sequence::new(counter::MAX) }),
             lease: None,
             queue: Queue::default(),
             reason: None,
@@ -172,6 +161,13 @@ impl ResourceRow {
     #[must_use]
     pub fn effective_floor(&self, epoch: Epoch) -> Position {
         self.floor.or_higher(Position::start_of(epoch))
+    }
+
+    /// Whether row 12 refuses a position, and will for ever: it is below the floor or revoked, and neither goes back.
+    #[must_use]
+    pub fn has_fenced(&self, position: Position, epoch: Epoch) -> bool {
+        position.is_below(self.effective_floor(epoch))
+            || self.revoked_through.is_some_and(|mark| position.is_revoked_through(mark))
     }
 
     /// The last effect of the current incarnation; an earlier one's is not published any more.
@@ -277,58 +273,5 @@ impl LeaseRow {
     #[must_use]
     pub fn place(&self) -> LeaseRef {
         LeaseRef { bucket: self.resource.bucket(), acquisition: self.acquisition }
-    }
-}
-
-/// A line of what was done to a resource outside its content.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AuditRow {
-    /// The resource.
-    pub resource: ResourceName,
-    /// What was done.
-    pub verb: AuditVerb,
-    /// The position that it concerns.
-    pub position: Position,
-    /// The reason that the caller gave.
-    pub reason: Option<String>,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What an audit line tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AuditVerb {
-    /// A lease was granted.
-    Acquired,
-    /// The floor was raised without a write.
-    Advanced,
-    /// A lease was handed to a successor.
-    Transferred,
-    /// A generation was revoked.
-    Revoked,
-    /// The resource was cancelled.
-    Cancelled,
-    /// A cancellation was ended.
-    Reopened,
-    /// A doubt was ended by a person, or by a configured assumption.
-    Resolved,
-    /// Something was found that contradicts the record.
-    Quarantined,
-}
-
-impl AuditVerb {
-    /// The word in rows.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Acquired => "acquired",
-            Self::Advanced => "advanced",
-            Self::Transferred => "transferred",
-            Self::Revoked => "revoked",
-            Self::Cancelled => "cancelled",
-            Self::Reopened => "reopened",
-            Self::Resolved => "resolved",
-            Self::Quarantined => "quarantined",
-        }
     }
 }

@@ -2,30 +2,34 @@
 //!
 //! Changes are applied to it as they are decided, so that later commands of a batch see those of earlier ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 
 use super::change::Change;
-use super::control::{ControlRecord, ControlVerb};
+use super::control::{ControlRecord, RecordedVerb};
 use super::rows::{
-    EraRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow, TargetRow,
+    EraRow, EverywhereRow, IntentRow, LeaseRow, NamespaceRow, OperationRecord, RequestKey, ResourceRow,
+    TargetRow,
 };
 
 /// Key of an operation record.
 pub type OperationKey = (ResourceName, Incarnation, OperationId);
 
 /// Key of a control call's record.
-pub type ControlKey = (ResourceName, ControlVerb, OperationId);
+pub type ControlKey = (Subject, RecordedVerb, OperationId);
 
 /// Rows by key. What is not in it does not exist, so a loader must bring everything that a command wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
+    everywhere: EverywhereRow,
     namespaces: BTreeMap<Namespace, NamespaceRow>,
+    populated: BTreeSet<Namespace>,
     resources: BTreeMap<ResourceName, ResourceRow>,
     eras: BTreeMap<ResourceName, BTreeMap<Position, Incarnation>>,
     targets: BTreeMap<Address, TargetRow>,
@@ -41,6 +45,19 @@ impl Snapshot {
     #[must_use]
     pub fn namespace(&self, name: &Namespace) -> Option<&NamespaceRow> {
         self.namespaces.get(name)
+    }
+
+    /// What holds for namespaces that were never used. It is only brought where a wanted one is not recorded.
+    #[must_use]
+    pub const fn everywhere(&self) -> &EverywhereRow {
+        &self.everywhere
+    }
+
+    /// Whether a namespace that is acted on as a whole has resources.
+    #[must_use]
+    pub fn is_populated(&self, name: &Namespace) -> bool {
+        let mut heard_of = self.resources.keys();
+        self.populated.contains(name) || heard_of.any(|resource| resource.namespace() == *name)
     }
 
     /// The resource's row.
@@ -136,6 +153,16 @@ impl Snapshot {
         self.eras.get(name).into_iter().flatten().map(|(born, incarnation)| (*born, *incarnation))
     }
 
+    /// Brings in what holds for namespaces that were never used.
+    pub fn set_everywhere(&mut self, row: EverywhereRow) {
+        self.everywhere = row;
+    }
+
+    /// Says that a namespace has resources, without bringing one in.
+    pub fn set_populated(&mut self, name: Namespace) {
+        self.populated.insert(name);
+    }
+
     /// Brings a namespace in.
     pub fn insert_namespace(&mut self, row: NamespaceRow) {
         self.namespaces.insert(row.namespace.clone(), row);
@@ -158,7 +185,30 @@ impl Snapshot {
 
     /// Brings a record in.
     pub fn insert_operation(&mut self, row: OperationRecord) {
-        self.operations.insert((row.resource.clone(), row.incarnation, row.operation_id.clone()), row);
+        self.operations.insert(row.key(), row);
+    }
+
+    /// Takes a record out.
+    pub fn remove_operation(&mut self, key: &OperationKey) {
+        self.operations.remove(key);
+    }
+
+    /// Takes an ended incarnation out.
+    pub fn remove_era(&mut self, row: &EraRow) {
+        if let Some(of_this) = self.eras.get_mut(&row.resource) {
+            of_this.remove(&row.born);
+        }
+    }
+
+    /// Takes the record of a control call out.
+    pub fn remove_control(&mut self, key: &ControlKey) {
+        self.controls.remove(key);
+    }
+
+    /// Takes a folded tombstone out.
+    pub fn remove_resource(&mut self, name: &ResourceName) {
+        self.resources.remove(name);
+        self.eras.remove(name);
     }
 
     /// Brings an undecided operation in.
@@ -192,13 +242,15 @@ impl Snapshot {
 
     /// Brings the record of a control call in.
     pub fn insert_control(&mut self, row: ControlRecord) {
-        self.controls.insert((row.resource.clone(), row.verb, row.key.clone()), row);
+        self.controls.insert(row.record_key(), row);
     }
 
     /// Makes a decided change visible to the decisions after it.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::NamespaceRecorded(row) => self.insert_namespace(row.clone()),
+            Change::NamespaceChanged { before: _, after } => self.insert_namespace(after.as_ref().clone()),
+            Change::EverywhereChanged { before: _, after } => self.everywhere = after.as_ref().clone(),
             Change::Resource { before: _, after } => self.insert_resource(after.as_ref().clone()),
             Change::EraEnded(row) => self.insert_era(row.clone()),
             Change::TargetStored { resource, row, body: _ } => {
@@ -218,7 +270,11 @@ impl Snapshot {
             Change::LeaseChanged { before: _, after } => self.insert_lease(after.as_ref().clone()),
             Change::LeaseForgotten(row) => self.remove_lease(row),
             Change::ControlRecorded(record) => self.insert_control(record.as_ref().clone()),
-            Change::Audited(_) => {}
+            Change::OperationPruned(record) => self.remove_operation(&record.key()),
+            Change::EraForgotten(row) => self.remove_era(row),
+            Change::ControlForgotten(record) => self.remove_control(&record.record_key()),
+            Change::ResourceFolded(row) => self.remove_resource(&row.resource),
+            Change::Audited(_) | Change::AuditForgotten { .. } => {}
         }
     }
 }

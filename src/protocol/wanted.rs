@@ -7,9 +7,11 @@ use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::upstream::CellSeen;
 
 use super::command::{BarrierFinding, Command, Finding, Settle};
+use super::prune::{Prunable, Prune};
 use super::rows::RequestKey;
 use super::snapshot::ControlKey;
 
@@ -44,8 +46,16 @@ pub struct Wanted {
     pub targets: BTreeSet<Address>,
     /// Operations.
     pub operations: BTreeSet<OperationWanted>,
+    /// Resources of which it matters whether any operation is recorded: the engine brings one of them, where there is.
+    pub recorded: BTreeSet<ResourceName>,
+    /// Resources whose oldest ended incarnations are brought, at most [`super::prune::ERAS_AT_ONCE`].
+    pub eras: BTreeSet<ResourceName>,
     /// Control calls that may have been carried out before.
     pub controls: BTreeSet<ControlKey>,
+    /// Namespaces, or all of them, that are acted on as a whole: the engine holds every copy of their rows, so that
+    /// nothing is decided in them at the same time, and brings some of their undecided operations, at most
+    /// [`crate::limits::OPEN_OPERATIONS_SHOWN`], and whether there are resources.
+    pub whole: BTreeSet<Subject>,
 }
 
 impl Wanted {
@@ -74,10 +84,22 @@ impl Wanted {
             Command::Control(control) => {
                 self.add_resource(&control.resource);
                 if let Some(key) = &control.key {
-                    self.controls.insert((control.resource.clone(), control.verb, key.clone()));
+                    self.controls.insert(control.record_key(key));
+                }
+            }
+            Command::Whole(act) => {
+                if let Subject::Namespace(name) = &act.subject {
+                    self.namespaces.insert(name.clone());
+                }
+                self.whole.insert(act.subject.clone());
+                self.controls.extend(act.record_key());
+                for resource in act.resources() {
+                    self.add_resource(resource);
+                    self.recorded.insert(resource.clone());
                 }
             }
             Command::Sweep(sweep) => self.add_lease(sweep.lease.bucket, sweep.lease.acquisition),
+            Command::Prune(prune) => self.add_prune(prune),
             Command::Settle(settle) => self.add_settle(settle),
             Command::Resume(resume) => self.add_resource(&resume.key.0),
             Command::Resolve(resolve) => {
@@ -112,6 +134,23 @@ impl Wanted {
                 }
             }
         }
+    }
+
+    fn add_prune(&mut self, prune: &Prune) {
+        match &prune.what {
+            Prunable::Operations { resource, operations: _ } => {
+                self.add_resource(resource);
+                self.eras.insert(resource.clone());
+            }
+            Prunable::Control(key) => {
+                self.controls.insert(key.clone());
+            }
+            Prunable::Audit => {}
+        }
+        self.operations.extend(prune.operations().map(|(resource, incarnation, operation_id)| {
+            let (position, incarnation) = (Position::ZERO, Some(incarnation));
+            OperationWanted { resource, operation_id, position, incarnation }
+        }));
     }
 
     /// The operation's resource and target, and the operation whose stamp was found in the cell.

@@ -67,6 +67,13 @@ struct Visitor<'v, 'w> {
 }
 
 impl Visitor<'_, '_> {
+    /// The name, and the beginning of a text.
+    fn begin(&mut self, field: &Field) -> fmt::Result {
+        self.out.write_str(",\"")?;
+        self.out.write_str(field.name())?;
+        self.out.write_str("\":\"")
+    }
+
     fn plain(&mut self, field: &Field, value: impl fmt::Display) {
         if self.result.is_ok() {
             self.result = write!(self.out, ",\"{}\":{value}", field.name());
@@ -75,7 +82,8 @@ impl Visitor<'_, '_> {
 
     fn text(&mut self, field: &Field, value: fmt::Arguments<'_>) {
         if self.result.is_ok() {
-            self.result = write!(self.out, ",\"{}\":\"", field.name())
+            self.result = self
+                .begin(field)
                 .and_then(|()| Escaped(self.out).write_fmt(value))
                 .and_then(|()| self.out.write_char('"'));
         }
@@ -100,7 +108,12 @@ impl Visit for Visitor<'_, '_> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, format_args!("{value}"));
+        if self.result.is_ok() {
+            self.result = self
+                .begin(field)
+                .and_then(|()| Escaped(self.out).write_str(value))
+                .and_then(|()| self.out.write_char('"'));
+        }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -113,9 +126,10 @@ struct Escaped<'e, 'w>(&'e mut Writer<'w>);
 
 impl Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let needs_care = |found: char| found == '"' || found == '\\' || u32::from(found) < 0x20;
+        // All of them are single bytes, and no byte of a longer character looks like one.
+        let needs_care = |found: u8| found == b'"' || found == b'\\' || found < 0x20;
         let mut rest = text;
-        while let Some(at) = rest.find(needs_care) {
+        while let Some(at) = rest.bytes().position(needs_care) {
             let (plain, after) = rest.split_at(at);
             self.0.write_str(plain)?;
             let mut left = after.chars();

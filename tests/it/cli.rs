@@ -1,5 +1,6 @@
 //! The binary as a person or a script uses it, against a real gateway in a process of its own.
 
+mod epochs;
 mod leases;
 mod upstreams;
 

@@ -4,6 +4,7 @@ mod batches;
 mod codes;
 mod contract;
 mod documents;
+mod epochs;
 mod grammar;
 mod house;
 mod leases;

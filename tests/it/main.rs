@@ -37,9 +37,14 @@ mod names;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod power;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod receiver;
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod replicas;
 #[cfg(test)]

@@ -7,4 +7,7 @@ mod keeping;
 mod opening;
 mod place;
 mod reading;
+mod restored;
 mod twins;
+mod upgrade;
+mod witness;

@@ -34,19 +34,7 @@ pub(super) fn statuses(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Sta
 
 /// Reads `key_retention`.
 pub(super) fn retention(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Millis> {
-    let text = given.text(mistakes)?;
-    let range = STORE_KEY_RETENTION_MS_LEAST..=STORE_KEY_RETENTION_MS_GREATEST;
-    let Ok(span) = humantime::parse_duration(text) else {
-        given.wrong(mistakes, format!("{text:?} is not a span of time; write one such as \"24h\" or \"7d\""));
-        return None;
-    };
-    match u64::try_from(span.as_millis()) {
-        Ok(ms) if range.contains(&ms) => Some(Millis::new(ms)),
-        Ok(_) | Err(_) => {
-            given.wrong(mistakes, format!("is {text:?}; allowed is 1s to 365d"));
-            None
-        }
-    }
+    given.span(&(STORE_KEY_RETENTION_MS_LEAST..=STORE_KEY_RETENTION_MS_GREATEST), "1s to 365d", mistakes)
 }
 
 /// Reads `status`: a path below the base with `{key}` in it.

@@ -132,6 +132,15 @@ fn a_whole_issuer_replaces_the_parts_of_the_file() {
     assert_eq!(rules(&config, "a").definition.issuer, Issuer::Trusted { max_jump: Some(6) });
 }
 
+/// Elsewhere an empty variable is a mistake; here it is how the witness is switched off.
+#[test]
+fn an_empty_witness_goes_without_one() {
+    let witness = |pairs: &[(&str, &str)]| with("witness = \"w\"", pairs).unwrap().witness;
+    assert_eq!(witness(&[]), Some("etc/w".into()));
+    assert_eq!(witness(&[("FENCEGATE_WITNESS", "")]), None);
+    assert_eq!(witness(&[("FENCEGATE_WITNESS", "/mnt/w")]), Some("/mnt/w".into()));
+}
+
 #[test]
 fn a_slip_of_the_pen_in_a_variable_is_told() {
     assert!(only("", &[("FENCEGATE_LISTN", "x")]).contains("the nearest is `FENCEGATE_LISTEN`"));
@@ -139,7 +148,8 @@ fn a_slip_of_the_pen_in_a_variable_is_told() {
     assert!(only("", &[("FENCEGATE_NAMESPACES__A__POLCY", "x")]).contains("the nearest is `POLICY`"));
     assert!(only("", &[("FENCEGATE_NAMESPACES_A_POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
     assert!(only("", &[("FENCEGATE_NAMESPACES__POLICY", "x")]).contains("NAMESPACES__NAME__KEY"));
-    assert!(only("", &[("FENCEGATE_WITNESS", "x")]).contains("later version"));
+    assert!(only("", &[("FENCEGATE_OPERATION_RETENTON", "x")]).contains("`FENCEGATE_OPERATION_RETENTION`"));
+    assert!(only("", &[("FENCEGATE_WITNES", "x")]).contains("the nearest is `FENCEGATE_WITNESS`"));
 }
 
 #[test]

@@ -102,6 +102,14 @@ codes! {
     TokenJump: "token_jump", CONFLICT, None, false, "The token jumps further than allowed";
     /// The counter is at its end.
     TokenExhausted: "token_exhausted", CONFLICT, None, false, "The tokens of the resource are used up";
+    /// Another counter is at its end.
+    CounterExhausted: "counter_exhausted", CONFLICT, None, false, "A counter is used up";
+    /// An act on a whole namespace meets effects that are under way.
+    OperationsOpen: "operations_open", CONFLICT, None, true, "Operations are undecided";
+    /// The caller has looked at another version of the definition.
+    VersionDiffers: "version_differs", CONFLICT, None, false, "Another version of the definition is recorded";
+    /// A definition that what is there does not fit.
+    ChangeUnsafe: "change_unsafe", CONFLICT, None, false, "The definition cannot be changed so";
     /// Row 7, deleted.
     Deleted: "deleted", GONE, None, false, "The resource is deleted";
     /// Row 6 of the decision table.
@@ -174,7 +182,7 @@ codes! {
     DefinitionDiffers: "definition_differs", SERVICE_UNAVAILABLE, None, true,
         "The namespace is configured differently than recorded";
     /// Row 5 of the decision table.
-    Quarantined: "quarantined", SERVICE_UNAVAILABLE, None, true, "The resource is quarantined";
+    Quarantined: "quarantined", SERVICE_UNAVAILABLE, None, true, "The resource or its namespace is quarantined";
     /// Not one byte reached the upstream, or it was a read.
     UpstreamUnreachable: "upstream_unreachable", SERVICE_UNAVAILABLE, None, true,
         "The upstream cannot be reached";
@@ -189,6 +197,17 @@ codes! {
     Draining: "draining", SERVICE_UNAVAILABLE, None, true, "The gateway is shutting down";
     /// Row 4 of the decision table.
     OutcomeUncertain: "outcome_uncertain", GATEWAY_TIMEOUT, Unknown, false, "The outcome is uncertain";
+}
+
+impl Code {
+    /// Whether it is a verdict on the request, and not a state of the gateway or a doubt.
+    #[must_use]
+    pub fn is_verdict(self) -> bool {
+        let others =
+            [Self::DatabaseUnavailable, Self::CommitUnknown, Self::Internal, Self::InternalUnchanged];
+        let states = [Self::Overloaded, Self::Draining, Self::OutcomeUncertain];
+        !others.contains(&self) && !states.contains(&self)
+    }
 }
 
 #[cfg(test)]

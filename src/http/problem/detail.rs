@@ -1,16 +1,22 @@
 //! The sentences: what is wrong in this case, and what the caller is to do next.
 
-use crate::domain::counter::Sequence;
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Counter, Incarnation, Sequence};
 use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::OperationId;
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
+use crate::domain::resource::Namespace;
 use crate::protocol::Refusal;
 use crate::protocol::outcome::{Blocked, Blocker};
+use crate::protocol::snapshot::OperationKey;
 
 use super::super::wire;
 use super::refusal::About;
+
+const LEASE_OVER: &str = "the lease of this position has ended, and the contract lease_bound admits nothing after it; \
+                          acquire again";
 
 const DELIVER_SEALED: &str = "send the fencing_token of your acquire as it came";
 
@@ -28,16 +34,14 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
                 "the outcome of operation {operation} is not known; ask for it at the address in Location"
             )
         }
+        Refusal::Stopped { namespace, breaker } => stopped(namespace, breaker),
         Refusal::Quarantined { .. }
         | Refusal::LaneBusy { .. }
         | Refusal::NotApplied
         | Refusal::AlreadyResolved { .. }
         | Refusal::NotUncertain
         | Refusal::NoSuchOperation => of_upstreams(refusal, &resource, operation),
-        Refusal::IncarnationGone { current } => format!(
-            "another incarnation was named and {current} is current: what you are working on was deleted and created \
-             anew, or is not there yet; read the resource"
-        ),
+        Refusal::IncarnationGone { current } => gone(*current),
         Refusal::Deleted { revoked_through } => deleted(&resource, *revoked_through),
         Refusal::Cancelled => format!("work on {resource} was cancelled; stop"),
         Refusal::SealMissing => {
@@ -50,13 +54,10 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         }
         Refusal::TokenJump { max_jump } => jump(*max_jump, about),
         Refusal::AdvanceForbidden => unregistered(&resource, about),
-        Refusal::StaleToken { bare_in_later_epoch } => stale(*bare_in_later_epoch, about),
+        Refusal::StaleToken { bare_in_later_epoch: true, .. } => bare(about),
+        Refusal::StaleToken { external, .. } => stale(*external, about),
         Refusal::OperationExpired => expired(operation),
-        Refusal::LeaseNotLive => {
-            "the lease of this position has ended, and the contract lease_bound admits nothing \
-             after it; acquire again"
-                .to_owned()
-        }
+        Refusal::LeaseNotLive => LEASE_OVER.to_owned(),
         Refusal::GenerationSpent => spent(about),
         Refusal::SequenceRegressed { applied } => regressed(*applied, about),
         Refusal::SequenceGap { expected } => gap(*expected, about),
@@ -78,11 +79,64 @@ pub(super) fn detail(refusal: &Refusal, about: &About<'_>) -> String {
         | Refusal::FreshTokenRequired
         | Refusal::NoSuchLease
         | Refusal::TtlOutOfBounds(_) => of_leases(refusal, about, &resource),
-        Refusal::TokenExhausted => format!("the last token of {resource} is issued; use another resource"),
+        Refusal::TokenExhausted
+        | Refusal::CounterExhausted(_)
+        | Refusal::OperationsOpen { .. }
+        | Refusal::VersionDiffers { .. }
+        | Refusal::ChangeUnsafe { .. } => of_whole(refusal, &resource),
         Refusal::IssuerExternal => format!(
             "{} has an external issuer; take tokens from it, and raise the floor with POST /v1/advance/{resource}",
             of(about)
         ),
+    }
+}
+
+/// The same, of ends of counters and of acts on a whole namespace.
+fn of_whole(refusal: &Refusal, resource: &str) -> String {
+    if let Refusal::OperationsOpen { open } = refusal {
+        return undecided(open);
+    }
+    if let Refusal::VersionDiffers { recorded } = refusal {
+        return format!(
+            "version {recorded} of the definition is recorded: somebody else has changed it; look at it again"
+        );
+    }
+    if let Refusal::ChangeUnsafe { why } = refusal {
+        return format!("what is there does not fit the new definition ({why}); use a new namespace");
+    }
+    if let Refusal::CounterExhausted(counter) = refusal {
+        return used_up(*counter, resource);
+    }
+    format!("the last token of {resource} is issued; use another resource")
+}
+
+/// What an act on a whole namespace waits for.
+fn undecided(open: &[OperationKey]) -> String {
+    let names: Vec<String> = open.iter().map(|(resource, _, id)| format!("{id} on {resource}")).collect();
+    format!(
+        "effects are under way or uncertain: {}; wait for them, or resolve what is uncertain; a new epoch can also let \
+         them go on under the one that ends, with \"leave_open\": true",
+        names.join(", ")
+    )
+}
+
+/// The database proved to have gone back in time: what was found, and who can end it.
+fn stopped(namespace: &Namespace, breaker: &Breaker) -> String {
+    let Breaker { detector, at: _, found } = breaker;
+    format!(
+        "namespace {namespace:?} is stopped, because its records have gone back in time: {found} (detector {}); an \
+         operator restores a newer backup, or begins a new epoch with POST /v1/namespaces/{namespace}/epoch",
+        detector.word()
+    )
+}
+
+/// A counter at its end, and what can be done without it.
+fn used_up(counter: Counter, resource: &str) -> String {
+    match counter {
+        Counter::Version => "the last version of the definition is recorded; use a new namespace".to_owned(),
+        Counter::Epoch => "the last epoch has been begun; no other can follow it".to_owned(),
+        Counter::Commit => format!("the last commit number of {resource} is used; use another resource"),
+        Counter::Incarnation => format!("the last incarnation of {resource} is over; use another resource"),
     }
 }
 
@@ -209,6 +263,13 @@ fn behind(issued: Position) -> String {
     )
 }
 
+fn gone(current: Incarnation) -> String {
+    format!(
+        "another incarnation was named and {current} is current: what you are working on was deleted and created anew, or is \
+         not there yet; read the resource"
+    )
+}
+
 fn jump(max_jump: u64, about: &About<'_>) -> String {
     format!("the token lies more than {max_jump} above the floor{}; check the issuer", floor(about))
 }
@@ -224,18 +285,23 @@ fn floor(about: &About<'_>) -> String {
     about.standing.map(|standing| format!(" {}", standing.floor)).unwrap_or_default()
 }
 
-fn stale(bare_in_later_epoch: bool, about: &About<'_>) -> String {
-    if bare_in_later_epoch {
-        return format!(
-            "a token without an epoch means epoch 0 for ever, and {} has moved on; send epoch.token as the issuer has it \
-             now",
-            of(about)
-        );
-    }
+fn bare(about: &About<'_>) -> String {
+    format!(
+        "a token without an epoch means epoch 0 for ever, and {} has moved on; send epoch.token as the issuer has it now",
+        of(about)
+    )
+}
+
+fn stale(external: bool, about: &About<'_>) -> String {
     let presented = about.presented.map(|mark| format!("position {} was presented", mark.position));
     let floor = about.standing.map(|standing| format!(" and the floor is {}", standing.floor));
+    let behind = if external {
+        "; if the issuer has just given it out, the issuer is behind (it was reset or restored): an operator begins a new epoch"
+    } else {
+        ""
+    };
     format!(
-        "{}{}; a newer generation exists, or this one was revoked: stop",
+        "{}{}; a newer generation exists, or this one was revoked: stop{behind}",
         presented.unwrap_or_else(|| "the position is stale".to_owned()),
         floor.unwrap_or_default()
     )

@@ -32,7 +32,7 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         Refusal::OperationMismatch => Code::OperationMismatch,
         Refusal::OperationInProgress | Refusal::NotUncertain => Code::OperationInProgress,
         Refusal::OutcomeUncertain => Code::OutcomeUncertain,
-        Refusal::Quarantined { .. } => Code::Quarantined,
+        Refusal::Quarantined { .. } | Refusal::Stopped { .. } => Code::Quarantined,
         Refusal::LaneBusy { .. } => Code::LaneBusy,
         Refusal::NotApplied => Code::OperationNotApplied,
         Refusal::AlreadyResolved { .. } => Code::AlreadyResolved,
@@ -71,6 +71,10 @@ pub(in super::super) const fn code_of(refusal: &Refusal) -> Code {
         }
         Refusal::TtlOutOfBounds(_) => Code::InvalidField,
         Refusal::TokenExhausted => Code::TokenExhausted,
+        Refusal::CounterExhausted(_) => Code::CounterExhausted,
+        Refusal::OperationsOpen { .. } => Code::OperationsOpen,
+        Refusal::VersionDiffers { .. } => Code::VersionDiffers,
+        Refusal::ChangeUnsafe { .. } => Code::ChangeUnsafe,
         Refusal::IssuerExternal => Code::IssuerExternal,
     }
 }

@@ -13,6 +13,8 @@ use tracing::info;
 
 use crate::domain::operation::Effect;
 use crate::domain::upstream::{Field, Relayed};
+use crate::ledger::Ledger;
+use crate::ledger::refusals::Refused;
 use crate::protocol::command::Member;
 use crate::protocol::outcome::{Standing, Written};
 use crate::protocol::rows::RelayedHead;
@@ -67,6 +69,22 @@ impl Carried {
             "decided"
         );
     }
+
+    /// Remembers what the gateway refused, for the timeline of the resource. What the store refused is told by the record of
+    /// the operation.
+    pub(super) fn remember(&self, ledger: &Ledger, member: &Member, at: Duration) {
+        let Self::Refused(problem) = self else { return };
+        if !problem.code().is_verdict() {
+            return;
+        }
+        ledger.refused(Refused {
+            resource: member.address.resource.clone(),
+            code: problem.code().word(),
+            presented: Some(member.claim.position),
+            operation_id: Some(member.operation_id.clone()),
+            at,
+        });
+    }
 }
 
 /// A decided operation. What it takes from the record is the same on a replay.
@@ -116,7 +134,7 @@ fn unbound(relayed: Relayed, standing: Standing) -> Response {
 }
 
 /// The upstream's headers, and the mark that they are its.
-pub(super) fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str>) {
+fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str>) {
     let mut seen: Vec<HeaderName> = Vec::new();
     for (name, value) in fields {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::from_str(value))
@@ -130,6 +148,11 @@ pub(super) fn relay(headers: &mut HeaderMap, fields: &[Field], etag: Option<&str
             seen.push(name);
         }
     }
+    relayed(headers, etag);
+}
+
+/// The mark alone.
+pub(super) fn relayed(headers: &mut HeaderMap, etag: Option<&str>) {
     if let Some(etag) = etag {
         set(headers, FENCING_UPSTREAM_ETAG, etag);
     }

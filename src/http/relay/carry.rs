@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +52,7 @@ enum Judged {
 
 impl Carrying {
     /// Carries it until it is decided, or the caller's patience is over.
-    pub(super) async fn carry(mut self, room: Room) -> Carried {
+    pub(super) async fn carry(&mut self, room: Room) -> Carried {
         let until = instant() + self.wait;
         let mut room = Some(room);
         let mut observer: Option<Observer> = None;
@@ -113,28 +112,27 @@ impl Carrying {
         room: Room,
         until: Instant,
     ) -> Option<Carried> {
-        let ended = self.dispatch.forward(attempt, since, room);
+        let mut forwarding = self.dispatch.forward(attempt, since, room);
         let patience = until.max(instant() + self.timeout);
-        let ended: Result<Ended, RecvError> = match timeout_at(patience, ended).await {
-            Ok(ended) => ended,
-            // It goes on without its caller.
-            Err(_) => return Some(self.uncertain()),
+        let Ok(ended) = timeout_at(patience, &mut forwarding).await else {
+            self.dispatch.go_on(forwarding);
+            return Some(self.uncertain());
         };
         Some(match ended {
-            Ok(Ended::Decided(written, body)) => Carried::Decided(written, Some(body)),
-            Ok(Ended::Withdrawn(_, Withdrawal::Relayed(relayed), standing)) => {
+            Some(Ended::Decided(written, body)) => Carried::Decided(written, Some(body)),
+            Some(Ended::Withdrawn(_, Withdrawal::Relayed(relayed), standing)) => {
                 Carried::Unbound(relayed, standing)
             }
-            Ok(Ended::Withdrawn(_, Withdrawal::Unreachable, _)) => {
+            Some(Ended::Withdrawn(_, Withdrawal::Unreachable, _)) => {
                 let detail = "the upstream cannot be reached, and nothing was sent; send the same request again in 1 s";
                 Carried::Refused(Box::new(Problem::new(Code::UpstreamUnreachable, detail)))
             }
-            Ok(Ended::Withdrawn(_, Withdrawal::Refused(refusal), standing)) => {
+            Some(Ended::Withdrawn(_, Withdrawal::Refused(refusal), standing)) => {
                 self.overtaken(refusal, standing)
             }
-            Ok(Ended::Uncertain) | Err(_) => self.uncertain(),
-            Ok(Ended::Moved) => return None,
-            Ok(Ended::Unserved(unserved)) => self.unserved(&unserved),
+            Some(Ended::Uncertain) | None => self.uncertain(),
+            Some(Ended::Moved) => return None,
+            Some(Ended::Unserved(unserved)) => self.unserved(&unserved),
         })
     }
 

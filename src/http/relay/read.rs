@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, ETAG};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use crate::dispatch::{ReadAnswer, ReadFailed, ReadOrder};
@@ -19,7 +19,7 @@ use super::super::problem::{self, Code, Problem};
 use super::super::query::malformed;
 use super::super::wire::{FENCING_COMMIT, FENCING_EFFECT, FENCING_FLOOR, FENCING_POSITION, FENCING_SOURCE};
 use super::super::{Asked, extract};
-use super::answer::relay;
+use super::answer::relayed;
 
 /// GET and HEAD.
 pub(in super::super) async fn read(
@@ -46,7 +46,7 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
         headers: super::allowed(asked.headers(), &upstream.store().forward_headers),
     };
     let recorded = recorded(asked, place, class).await?;
-    let answer = dispatch.read(&namespace, order).await.map_err(failed)?;
+    let mut answer = dispatch.read(&namespace, order).await.map_err(failed)?;
     let known = recorded.as_ref().map(Known::of).unwrap_or_default();
     if answer.stamp.as_ref().is_some_and(|stamp| stamp.kind.is_empty()) {
         return Err(nothing(recorded.as_ref(), place));
@@ -56,13 +56,16 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
         return Err(unmatched(&preconditions, tag));
     }
     if preconditions.if_none_match.as_ref().is_some_and(|tags| tags.matches_weakly(tag)) && tag.is_some() {
-        let mut headers = headers_of(&answer, &known, tag);
+        let mut headers = headers_of(&mut answer, &known, tag);
         // The upstream answered with the content: it is the gateway that compares with its own validator.
         headers.remove(FENCING_SOURCE);
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
-    let headers = headers_of(&answer, &known, tag);
-    Ok((problem::status_relayed(answer.status), headers, Body::new(answer.body)).into_response())
+    let headers = headers_of(&mut answer, &known, tag);
+    let mut response = Response::new(Body::new(answer.body));
+    *response.status_mut() = problem::status_relayed(answer.status);
+    *response.headers_mut() = headers;
+    Ok(response)
 }
 
 /// What the gateway knows of a cell; the other classes have no record that a read could be held against.
@@ -108,13 +111,14 @@ impl Known {
     }
 }
 
-fn headers_of(answer: &ReadAnswer, known: &Known, tag: Option<EntityTag>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    relay(&mut headers, &answer.headers, answer.etag.as_deref());
+/// The upstream's headers, and the gateway's word on them.
+fn headers_of(answer: &mut ReadAnswer, known: &Known, tag: Option<EntityTag>) -> HeaderMap {
+    let mut headers = std::mem::take(&mut answer.headers);
+    relayed(&mut headers, answer.etag.as_deref());
     if let Some(length) = answer.length {
-        set(&mut headers, CONTENT_LENGTH, &length.to_string());
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    set(&mut headers, FENCING_EFFECT, Effect::None.word());
+    headers.insert(FENCING_EFFECT, HeaderValue::from_static(Effect::None.word()));
     if let Some(tag) = tag {
         set(&mut headers, ETAG, &tag.to_string());
         set(&mut headers, FENCING_COMMIT, &tag.commit.to_string());

@@ -4,18 +4,23 @@ use std::cmp::Reverse;
 use std::future::ready;
 use std::sync::Arc;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::{AcquisitionHash, LeaseState};
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
+use crate::protocol::control::ControlRecord;
+use crate::protocol::prune;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::Shared;
 use crate::domain::time::Timestamp;
@@ -109,6 +114,38 @@ impl Reader for MemoryReader {
         at_once(Ok(world.rows.leases().filter(over).take(page(limit)).map(LeaseRow::place).collect()))
     }
 
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        let world = self.shared.world();
+        let mut old: Vec<&OperationRecord> = world.rows.operations().collect();
+        old.retain(|record| record.decided_at.is_some_and(|at| at < before));
+        old.sort_by_key(|record| (record.decided_at, record.created_at));
+        let start = usize::try_from(from.first).unwrap_or_default();
+        let looked_at: Vec<&OperationRecord> = old.into_iter().skip(start).take(page(limit)).collect();
+        let has_passed = |record: &&&OperationRecord| {
+            let namespace = world.rows.namespace(&record.resource.namespace());
+            let rows = namespace.zip(world.rows.resource(&record.resource));
+            rows.is_some_and(|(namespace, row)| prune::has_passed(namespace, row, record.position))
+        };
+        let found: Vec<OperationKey> =
+            looked_at.iter().filter(has_passed).map(|record| record.key()).collect();
+        // Those that are found go, so that the next ones stand in their places.
+        let stayed = looked_at.len().saturating_sub(found.len());
+        let first = i64::try_from(start.saturating_add(stayed)).unwrap_or(i64::MAX);
+        let next = (!looked_at.is_empty()).then_some(OldPlace { first, bucket: 0 });
+        at_once(Ok(OldOperations { found, next }))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        let world = self.shared.world();
+        let mut old: Vec<&ControlRecord> = world.rows.controls().filter(|one| one.at < before).collect();
+        old.sort_by_key(|record| record.at);
+        at_once(Ok(old.into_iter().take(page(limit)).map(ControlRecord::record_key).collect()))
+    }
+
+    fn has_old_audit(&self, _before: Timestamp) -> Reading<'_, bool> {
+        at_once(Ok(false))
+    }
+
     fn time(&self) -> Reading<'_, Timestamp> {
         at_once(Ok(self.shared.now()))
     }
@@ -116,13 +153,7 @@ impl Reader for MemoryReader {
     fn resources(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceRead>> {
         let now = self.shared.now();
         let world = self.shared.world();
-        let wanted = |row: &&ResourceRow| {
-            filter.namespace.as_ref().is_none_or(|name| row.resource.namespace() == *name)
-                && filter.prefix.as_ref().is_none_or(|prefix| row.resource.as_str().starts_with(prefix))
-                && filter.life.is_none_or(|life| row.life == life)
-                && filter.after.as_ref().is_none_or(|after| row.resource > *after)
-        };
-        let rows = world.rows.resources().filter(wanted).take(page(filter.limit));
+        let rows = world.rows.resources().filter(|row| lets_through(&filter, row)).take(page(filter.limit));
         at_once(rows.map(|row| whole(&world.rows, row, now)).collect())
     }
 
@@ -158,6 +189,40 @@ impl Reader for MemoryReader {
         found.sort_by_key(|record| Reverse(key(record)));
         found.truncate(page(filter.limit));
         at_once(Ok(found))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        let world = self.shared.world();
+        let subjects = Subject::touching(&resource);
+        let wanted = |entry: &&AuditEntry| entry.place < before && subjects.contains(&entry.row.subject);
+        let mut found: Vec<AuditEntry> = world.audit.iter().filter(wanted).cloned().collect();
+        found.sort_by_key(|entry| Reverse(entry.place));
+        found.truncate(page(limit));
+        at_once(Ok(found))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        at_once(Ok(self.shared.world().refusals.get(&resource).cloned().unwrap_or_default()))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        let world = self.shared.world();
+        let limit = page(filter.limit);
+        let filter = ResourceFilter { life: None, ..filter };
+        let troubled = |row: &&ResourceRow| {
+            row.quarantined.is_some() || uncertain(&world.rows, &row.resource).next().is_some()
+        };
+        let rows = world.rows.resources().filter(|row| lets_through(&filter, row)).filter(troubled);
+        at_once(Ok(rows.map(|row| row.resource.clone()).take(limit).collect()))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        let world = self.shared.world();
+        let found = resources.into_iter().filter_map(|name| {
+            let id = uncertain(&world.rows, &name).next()?.record.operation_id.clone();
+            Some((name, id))
+        });
+        at_once(Ok(found.collect()))
     }
 
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
@@ -198,6 +263,9 @@ impl Reader for MemoryReader {
         let world = self.shared.world();
         let Some(lease) = world.rows.lease(&acquisition).cloned() else { return at_once(Ok(None)) };
         let Some(resource) = world.rows.resource(&lease.resource).cloned() else {
+            if !lease.state.is_live() {
+                return at_once(Ok(None));
+            }
             return at_once(Err(ReadFailed(format!("a lease of {:?} has no resource row", lease.resource))));
         };
         let namespace = namespace_of(&world.rows, &lease.resource);
@@ -206,6 +274,17 @@ impl Reader for MemoryReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         at_once(Ok(self.shared.world().rows.namespaces().cloned().collect()))
+    }
+
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        let world = self.shared.world();
+        let everywhere =
+            world.rows.everywhere().breaker.iter().map(|breaker| (Subject::Everywhere, breaker.clone()));
+        let named = world
+            .rows
+            .namespaces()
+            .filter_map(|row| Some((Subject::Namespace(row.namespace.clone()), row.breaker.clone()?)));
+        at_once(Ok(everywhere.chain(named).collect()))
     }
 
     fn durability(&self) -> Reading<'_, String> {
@@ -220,4 +299,18 @@ impl Reader for MemoryReader {
 /// All records, decided or not.
 fn records(rows: &Snapshot) -> impl Iterator<Item = &OperationRecord> {
     rows.operations().chain(rows.intents().map(|intent| &intent.record))
+}
+
+fn lets_through(filter: &ResourceFilter, row: &ResourceRow) -> bool {
+    filter.namespace.as_ref().is_none_or(|name| row.resource.namespace() == *name)
+        && filter.prefix.as_ref().is_none_or(|prefix| row.resource.as_str().starts_with(prefix))
+        && filter.life.is_none_or(|life| row.life == life)
+        && filter.after.as_ref().is_none_or(|after| row.resource > *after)
+}
+
+fn uncertain<'r>(
+    rows: &'r Snapshot,
+    resource: &ResourceName,
+) -> impl Iterator<Item = &'r IntentRow> + use<'r> {
+    rows.intents_of(resource).filter(|intent| intent.record.state == OperationState::Uncertain)
 }

@@ -10,27 +10,31 @@ use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, AssertSqlSafe, Row};
 
 use crate::domain::resource::Address;
+use crate::limits::REFUSALS_LOCK_TIMEOUT_MS;
 use crate::protocol::rows::{AuditRow, IntentRow, ResourceRow};
 
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::rows;
 use super::cells;
 use super::connect::Live;
-use super::fate::TransactionId;
+use super::fate::{TransactionId, Written};
 use super::fault::{self, Fault};
+use super::history;
 use super::load::Places;
 #[cfg(test)]
 use super::tuples::Shape;
 use super::tuples::{RowPlace, Tuples};
 
+mod forgotten;
 mod intents;
 mod leases;
+mod namespaces;
 mod parts;
 
 use intents::{Announced, INTENTS_CLOSE, INTENTS_INSERT, INTENTS_UPDATE, PIECES_CLOSE, Rest};
 use leases::{CONTROLS_INSERT, LEASES_FORGET, LEASES_INSERT, LEASES_UPDATE};
 use parts::{
-    AUDIT_INSERT, ERAS_INSERT, Expects, NAMESPACES_INSERT, OPERATIONS_INSERT, Part, RESOURCES_INSERT,
+    AUDIT_INSERT, ERAS_INSERT, Expects, OPERATIONS_INSERT, Part, REFUSALS_NOTE, RESOURCES_INSERT,
     RESOURCES_REPLACE, RESOURCES_UPDATE, TARGETS_CLEAR, TARGETS_REMOVE, TARGETS_REPLACE, TARGETS_STORE,
 };
 
@@ -44,24 +48,34 @@ pub(super) struct Work {
 pub(super) struct Prepared {
     statements: Vec<Work>,
     rests: Vec<Rest>,
+    /// Whether it gives way to whoever holds a row.
+    yields: bool,
 }
+
+/// Samples of refusals are worth no wait: what comes behind them in the queue are commits.
+const YIELD: &str = "SELECT set_config('lock_timeout', '100', true)";
+
+// The text says it as a literal.
+const _: () = assert!(REFUSALS_LOCK_TIMEOUT_MS == 100);
 
 /// Prepares the changes of a batch. Bodies that lie on disk are read on the way.
 pub(super) async fn prepared(changes: &ChangeSet, places: &Places) -> Result<Prepared, Fault> {
     let (announced, rests) = intents::announced(changes).await?;
-    Ok(Prepared { statements: prepare(changes, places, announced), rests })
+    let yields = !changes.refusals.is_empty();
+    Ok(Prepared { statements: prepare(changes, places, announced), rests, yields })
 }
 
 /// Removals first, for in one statement no part sees what another one did.
 pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced<'_>) -> Vec<Work> {
     let (replaced, closed) = intents::closed(changes);
     let mut first = Work::default();
+    first.forget(changes);
     first.add(&TARGETS_CLEAR, changes.cleared.iter().enumerate(), cells::cleared);
     first.add(&TARGETS_REMOVE, cells::removed(changes).enumerate(), cells::removal);
     first.close(&replaced);
 
     let mut then = Work::default();
-    then.add(&NAMESPACES_INSERT, changes.namespaces.values(), rows::write_namespace);
+    then.namespaces(changes);
     let (new, known) = split(changes.resources.values());
     then.add(&RESOURCES_INSERT, new, cells::resource);
     let place = |row: &ResourceRow| places.resources.get(&row.resource).copied();
@@ -83,6 +97,7 @@ pub(super) fn prepare(changes: &ChangeSet, places: &Places, announced: Announced
     then.add(&LEASES_FORGET, &changes.forgotten, rows::write_forgotten);
     then.add(&CONTROLS_INSERT, &changes.controls, rows::write_control);
     then.add(&AUDIT_INSERT, numbered(&changes.audit), cells::audit);
+    then.add(&REFUSALS_NOTE, &changes.refusals, rows::write_refusal);
     [first, then].into_iter().filter(|work| !work.parts.is_empty()).collect()
 }
 
@@ -145,11 +160,12 @@ impl Work {
     fn begins_something(&self) -> bool {
         self.parts.iter().any(|(part, _)| match part.expects {
             Expects::EachUnlessOvertaken | Expects::EachCopyUnlessOvertaken => true,
-            Expects::Each | Expects::Any => false,
+            Expects::Each | Expects::EachCopy | Expects::Any => false,
         })
     }
 
-    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id.
+    /// One statement for all parts, which answers how many rows each of them changed, and then the transaction's id and
+    /// where the log stands.
     fn text(parts: impl Iterator<Item = &'static Part>) -> String {
         let (mut text, mut counts) = (String::from("WITH "), String::from(" SELECT "));
         for (index, part) in parts.enumerate() {
@@ -167,11 +183,11 @@ impl Work {
             }
         }
         text.push_str(&counts);
-        text.push_str(", pg_current_xact_id()::text::bigint");
+        text.push_str(", pg_current_xact_id()::text::bigint, (pg_current_wal_insert_lsn() - '0/0')::bigint");
         text
     }
 
-    async fn run(&self, live: &mut Live) -> Result<TransactionId, Fault> {
+    async fn run(&self, live: &mut Live) -> Result<Written, Fault> {
         let mut arguments = PgArguments::default();
         for (_, tuples) in &self.parts {
             let added = arguments.add(live.shapes.argument(tuples)?);
@@ -192,20 +208,25 @@ impl Work {
             let found: i64 = row.try_get(index)?;
             part.judge(tuples.count(), u64::try_from(found).unwrap_or_default())?;
         }
-        Ok(TransactionId(row.try_get(self.parts.len())?))
+        let id = TransactionId(row.try_get(self.parts.len())?);
+        let behind = history::place(row.try_get(self.parts.len().saturating_add(1))?)?;
+        Ok(Written { id, behind, era: live.era })
     }
 }
 
 /// Writes a batch. A transaction is open; the caller commits it, and can ask for its fate by its id.
-pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<TransactionId>, Fault> {
-    let mut id = None;
+pub(super) async fn write(live: &mut Live, prepared: &Prepared) -> Result<Option<Written>, Fault> {
+    let mut written = None;
+    if prepared.yields {
+        live.fetch(YIELD, PgArguments::default()).await?;
+    }
     for one in &prepared.statements {
-        id = Some(one.run(live).await?);
+        written = Some(one.run(live).await?);
     }
     for rest in &prepared.rests {
         rest.write(live).await?;
     }
-    Ok(id)
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -219,7 +240,6 @@ impl Work {
 #[cfg(test)]
 pub(super) fn parts() -> Vec<(Shape, &'static str)> {
     let parts = [
-        NAMESPACES_INSERT,
         RESOURCES_INSERT,
         RESOURCES_REPLACE,
         RESOURCES_UPDATE,
@@ -234,6 +254,13 @@ pub(super) fn parts() -> Vec<(Shape, &'static str)> {
         LEASES_FORGET,
         CONTROLS_INSERT,
         AUDIT_INSERT,
+        REFUSALS_NOTE,
     ];
-    parts.iter().chain(&intents::PARTS).map(|part| (part.shape, part.text)).collect()
+    parts
+        .iter()
+        .chain(&forgotten::PARTS)
+        .chain(&namespaces::PARTS)
+        .chain(&intents::PARTS)
+        .map(|part| (part.shape, part.text))
+        .collect()
 }

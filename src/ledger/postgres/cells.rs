@@ -1,6 +1,9 @@
 //! The values of each shape, in the order in which the schema lists them.
 
+use crate::domain::lease::Holder;
 use crate::domain::resource::{Address, ResourceName};
+use crate::domain::time::Timestamp;
+use crate::protocol::control::ControlRecord;
 use crate::protocol::rows::{AuditRow, EraRow, OperationRecord, ResourceRow};
 
 use super::super::cells::WriteCells;
@@ -70,10 +73,29 @@ pub(super) fn operation(cells: &mut Tuples, record: &OperationRecord) {
 }
 
 pub(super) fn audit(cells: &mut Tuples, (ordinal, row): (usize, &AuditRow)) {
-    cells.name(&row.resource);
+    cells.subject(&row.subject);
     cells.time(row.at);
     cells.whole(u64::try_from(ordinal).unwrap_or(u64::MAX));
     cells.text(row.verb.word());
     cells.position(row.position);
     cells.maybe_text(row.reason.as_deref());
+    cells.maybe_text(row.holder.as_ref().map(Holder::as_str));
+}
+
+pub(super) fn pruned(cells: &mut Tuples, (at, record): (usize, &OperationRecord)) {
+    cells.ordinal(at);
+    cells.name(&record.resource);
+    cells.whole(record.incarnation.get());
+    cells.text(record.operation_id.as_str());
+}
+
+pub(super) fn forgotten_control(cells: &mut Tuples, (at, record): (usize, &ControlRecord)) {
+    cells.ordinal(at);
+    cells.subject(&record.subject);
+    cells.text(record.verb.word());
+    cells.text(record.key.as_str());
+}
+
+pub(super) fn aged_audit(cells: &mut Tuples, before: Timestamp) {
+    cells.time(before);
 }

@@ -3,22 +3,27 @@
 //! Every future here runs to its end in a task of its own, or before the gateway serves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr};
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
+use tracing::warn;
 use uuid::Uuid;
 
+use crate::domain::breaker::Detector;
 use crate::limits::{
     POSTGRES_IDLE_IN_TRANSACTION_MS, POSTGRES_LEAST_VERSION, POSTGRES_LOCK_TIMEOUT_MS, POSTGRES_SET_ASIDE,
 };
 
 use super::super::cells::ReadCells;
+use super::super::guard::Guard;
+use super::super::steps;
 use super::address::{Address, Host};
 use super::fault::Fault;
 use super::fields::Fields;
+use super::history;
+use super::lineage::{Before, Seen};
 use super::time::Time;
 use super::tuples::Shapes;
 
@@ -34,14 +39,7 @@ pub(super) struct Shared {
     first: AtomicUsize,
     /// How far the server had come when it was last looked at.
     seen: Mutex<Seen>,
-}
-
-/// A place in the history of one server: which timeline, and how far its log was flushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Seen {
-    timeline: i64,
-    flushed: i64,
-    system: i64,
+    pub(super) guard: Arc<Guard>,
 }
 
 /// A connection to the primary.
@@ -52,6 +50,8 @@ pub(super) struct Live {
     pub(super) begin: &'static str,
     /// Whether also a single read must be a transaction, and no statement stays prepared.
     pub(super) is_pooled: bool,
+    /// What places in its log belong to.
+    pub(super) era: u64,
 }
 
 impl Live {
@@ -76,6 +76,8 @@ pub(super) struct Server {
     keeps: bool,
     synchronous_commit: String,
     seen: Seen,
+    /// Up to where it had replayed the log of others when it took over; none where it did not since it was started.
+    pub(super) replayed: Option<u64>,
     is_pooled: bool,
 }
 
@@ -87,7 +89,8 @@ const SERVER: &str = "SELECT ROW(\
      (SELECT system_identifier FROM pg_control_system()), \
      CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE \
        ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::bigint END, \
-     CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END)";
+     CASE WHEN pg_is_in_recovery() THEN 0::bigint ELSE (pg_current_wal_flush_lsn() - '0/0')::bigint END, \
+     CASE WHEN pg_is_in_recovery() THEN NULL ELSE (pg_last_wal_replay_lsn() - '0/0')::bigint END)";
 
 /// Begins a transaction that only looks: behind a pooler each message outside a transaction may reach another server, and
 /// a statement takes two of them.
@@ -135,7 +138,13 @@ const BEGIN_POOLED: &str = begin_pooled!("");
 const BEGIN_POOLED_DURABLE: &str = begin_pooled!("; SET LOCAL synchronous_commit = on");
 
 impl Shared {
-    pub(super) fn new(address: Address, time: Time, id: Uuid, seen: Seen, first: usize) -> Self {
+    pub(super) fn new(
+        address: Address,
+        time: Time,
+        id: Uuid,
+        (seen, first): (Seen, usize),
+        guard: Arc<Guard>,
+    ) -> Self {
         Self {
             address,
             time,
@@ -143,6 +152,7 @@ impl Shared {
             aside: Arc::new(Semaphore::new(POSTGRES_SET_ASIDE)),
             first: AtomicUsize::new(first),
             seen: Mutex::new(seen),
+            guard,
         }
     }
 
@@ -154,12 +164,14 @@ impl Shared {
             ));
         }
         // Looked at before the server is asked: another connection may see it further on meanwhile.
-        let before = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let course = &self.guard.course;
+        let record = self.witnessed().await;
+        let before = Before { seen: *self.seen(), era: course.era(), reached: course.reached().at, record };
         let (mut connection, server, _) = primary(&self.address, &self.first).await?;
-        match self.recognise(&mut connection, &server, before).await {
-            Ok(shapes) => {
+        match self.recognise(&mut connection, &server, &before).await {
+            Ok((shapes, era)) => {
                 let (begin, is_pooled) = (server.begin(), server.is_pooled);
-                Ok(Live { connection, shapes, begin, is_pooled })
+                Ok(Live { connection, shapes, begin, is_pooled, era })
             }
             Err(fault) => {
                 close(connection).await;
@@ -172,40 +184,40 @@ impl Shared {
         &self,
         connection: &mut PgConnection,
         server: &Server,
-        before: Seen,
-    ) -> Result<Shapes, Fault> {
+        before: &Before,
+    ) -> Result<(Shapes, u64), Fault> {
         server.fit().map_err(Fault::Unusable)?;
         connection.execute(LOOK).await?;
         let found = database_id(connection).await?;
         if found != Some(self.id) {
+            // Its breaker is not ours to trip: it may be somebody else's database, and in order.
             return Err(Fault::Unusable("another database stands in its place; stop the gateway".to_owned()));
         }
-        self.go_on(before, server.seen)?;
+        if let Some(reason) = steps::too_old(least_protocol(connection).await?) {
+            return Err(Fault::Unusable(reason));
+        }
+        if let Some(told) = history::missing(connection, &self.guard, &self.time).await? {
+            return Err(self.fall_back(&mut self.seen(), server.seen, Detector::Acks, told));
+        }
+        if let Some((detector, told)) = self.behind_the_witness(connection, server, before).await? {
+            return Err(self.fall_back(&mut self.seen(), server.seen, detector, told));
+        }
+        let mut began = None;
+        if server.seen.timeline > before.seen.timeline {
+            let (from, to) = (before.seen.timeline, server.seen.timeline);
+            began = history::began(connection, from, to, server.replayed).await?;
+        }
+        let era = self.go_on(before, server.seen, began)?;
         let shapes = Shapes::ask(connection).await?;
         if server.is_pooled {
             Shapes::introduce(connection).await?;
         }
         connection.execute(LOOKED).await?;
-        Ok(shapes)
+        Ok((shapes, era))
     }
 
-    /// A server must be where it was, or further.
-    fn go_on(&self, before: Seen, now: Seen) -> Result<(), Fault> {
-        if now.system != before.system {
-            return Err(Fault::Unusable("another server stands in its place; stop the gateway".to_owned()));
-        }
-        if now < before {
-            return Err(Fault::Unusable(
-                "an older database stands in its place, or a primary that was replaced; stop one of them"
-                    .to_owned(),
-            ));
-        }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.timeline > seen.timeline {
-            info!(from = seen.timeline, to = now.timeline, "another server has become the primary");
-        }
-        *seen = now.max(*seen);
-        Ok(())
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -296,7 +308,8 @@ async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, F
         is_read_only: fields.boolean()?,
         keeps: fields.boolean()?,
         synchronous_commit: fields.text()?.to_owned(),
-        seen: Seen { system: fields.integer()?, timeline: fields.integer()?, flushed: fields.integer()? },
+        seen: Seen::new(fields.integer()?, fields.integer()?, fields.integer()?),
+        replayed: fields.maybe_integer()?.map(history::place).transpose()?,
         is_pooled,
     })
 }
@@ -305,6 +318,13 @@ async fn ask(connection: &mut PgConnection, is_pooled: bool) -> Result<Server, F
 pub(super) async fn database_id(connection: &mut PgConnection) -> Result<Option<Uuid>, Fault> {
     let query = sqlx::query_scalar("SELECT database_id FROM ledger WHERE one = 1").persistent(false);
     Ok(query.fetch_optional(connection).await?)
+}
+
+/// The lowest protocol that a process must speak to work on the database.
+async fn least_protocol(connection: &mut PgConnection) -> Result<u32, Fault> {
+    let query = sqlx::query_scalar("SELECT least_protocol FROM ledger WHERE one = 1").persistent(false);
+    let least: i64 = query.fetch_one(&mut *connection).await?;
+    Ok(u32::try_from(least).unwrap_or(u32::MAX))
 }
 
 /// Ends a connection in good order.

@@ -15,6 +15,16 @@ use super::fault::Fault;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TransactionId(pub(super) i64);
 
+/// A transaction that has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) id: TransactionId,
+    /// Where the log stood before its commit: reached, once that is acknowledged.
+    pub(super) behind: u64,
+    /// What the place belongs to.
+    pub(super) era: u64,
+}
+
 /// An id that is not below one that was assigned just now was never assigned here: the transaction was lost with the
 /// server that had run it. The wait between two looks is the server's.
 const FATE: &str = "SELECT CASE WHEN $1::text::xid8 >= pg_current_xact_id() THEN NULL \

@@ -11,12 +11,14 @@ use sqlx::{Arguments, Row};
 
 use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::protocol::lease::KEPT_AFTER_END;
 use crate::protocol::rows::{EraRow, LeaseRow};
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::engine::Loaded;
 use super::super::rows::{self, lease_columns, namespace_columns, resource_columns};
+use super::super::steps;
 use super::connect::Live;
 use super::fault::Fault;
 use super::fields::Fields;
@@ -24,8 +26,11 @@ use super::time::Time;
 use super::tuples::{RowPlace, Shape, Tuples};
 
 mod keys;
+mod retention;
+mod whole;
 
 use keys::Keys;
+pub(super) use whole::has_unused;
 
 /// The namespaces of a batch, held so that none changes: `$1` the bucket of the copy, and the names in order.
 macro_rules! hold_namespaces {
@@ -80,11 +85,13 @@ const HOLD_BY_LEASE: &str = concat!(
     )
 );
 
-/// The time after the rows are held, and whether the server takes writes and keeps them.
+/// The time after the rows are held, whether the server takes writes and keeps them, and which protocol the database
+/// demands.
 const CLOCK: &str = "SELECT 0::smallint, 0, ROW(\
                      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(), \
                      current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
-                     current_setting('statement_timeout'))";
+                     current_setting('statement_timeout'), \
+                     (SELECT least_protocol FROM ledger WHERE one = 1))";
 
 /// Leases over several resources, held: whoever holds only one of these resources may end such a lease too.
 const HOLD_LEASES: &str = concat!(
@@ -110,10 +117,17 @@ pub(super) struct Places {
 }
 
 /// Holds the rows of a batch and loads everything that is wanted and exists. A transaction has just begun.
-pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loaded, Places), Fault> {
+/// `unused` tells that a wanted namespace was found not to be recorded.
+pub(super) async fn snapshot(
+    place: Place<'_>,
+    wanted: &Wanted,
+    unused: bool,
+) -> Result<(Loaded, Places), Fault> {
     let mut snapshot = Snapshot::default();
     let mut places = Places::default();
+    let held = whole::hold(place.live, place.copy, wanted, unused, &mut snapshot).await?;
     hold(place.live, place.copy, wanted, &mut snapshot, &mut places).await?;
+    whole::load(place.live, place.copy, wanted, &held, &mut snapshot).await?;
     let keys = Keys::of(wanted, &snapshot);
     let rows = keys.ask(place.live).await?;
     let mut now = None;
@@ -122,14 +136,7 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
         let mut fields = Fields::required(row, 2)?;
         match kind {
             0 => now = Some(place.time.at(clock(&mut fields)?)),
-            1 => {
-                let lease = rows::lease(&mut fields)?;
-                if !lease.members().any(|(name, _)| places.resources.contains_key(name)) {
-                    // It was granted while the rows were being held, and nothing holds its resource.
-                    return Err(Fault::Overtaken { table: "leases" });
-                }
-                snapshot.insert_lease(lease);
-            }
+            1 => snapshot.insert_lease(rows::lease(&mut fields)?),
             2 => {
                 let resource = keys.before_birth(row)?.clone();
                 let incarnation = fields.counter(Incarnation::new)?;
@@ -145,6 +152,15 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
             6 => snapshot
                 .insert_control(rows::control(at(&keys.controls, row.try_get(1)?)?.clone(), &mut fields)?),
             7 => snapshot.insert_intent(rows::intent(keys.forwarded(row)?.clone(), &mut fields)?),
+            8 => {
+                let resource = at(&keys.kept.eras, row.try_get(1)?)?.clone();
+                let incarnation = fields.counter(Incarnation::new)?;
+                snapshot.insert_era(EraRow { resource, incarnation, born: fields.position()? });
+            }
+            9 => {
+                let resource = at(&keys.kept.recorded, row.try_get(1)?)?.clone();
+                snapshot.insert_operation(rows::operation(resource, &mut fields)?);
+            }
             other => return Err(Fault::unreadable(format!("a row of kind {other}"))),
         }
     }
@@ -152,6 +168,15 @@ pub(super) async fn snapshot(place: Place<'_>, wanted: &Wanted) -> Result<(Loade
         now = Some(place.time.at(later));
     }
     let now = now.ok_or_else(|| Fault::unreadable("an answer without a time"))?;
+    let is_unheld = |lease: &LeaseRow| {
+        let is_held = lease.members().any(|(name, _)| places.resources.contains_key(name));
+        // A tombstone that was folded has no row any more, and only leases that ended long ago.
+        !is_held && lease.ended_at.is_none_or(|at| at.plus(KEPT_AFTER_END) > now)
+    };
+    if snapshot.leases().any(is_unheld) {
+        // It was granted while the rows were being held, and nothing holds its resource.
+        return Err(Fault::Overtaken { table: "leases" });
+    }
     Ok((Loaded { snapshot, now }, places))
 }
 
@@ -254,7 +279,11 @@ fn clock(fields: &mut Fields<'_>) -> Result<i64, Fault> {
              statement-cache-capacity=0 to the database address"
         )));
     }
-    Ok(ms)
+    let least = fields.integer()?;
+    match steps::too_old(u32::try_from(least).unwrap_or(u32::MAX)) {
+        Some(reason) => Err(Fault::Unusable(reason)),
+        None => Ok(ms),
+    }
 }
 
 fn hashed<'k>(keys: impl IntoIterator<Item = &'k (Bucket, [u8; 32])>) -> Tuples {

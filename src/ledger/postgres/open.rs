@@ -7,17 +7,19 @@ use uuid::Uuid;
 
 use crate::domain::resource::Bucket;
 use crate::domain::seal::{KeyFingerprint, KeyId};
-use crate::limits::POSTGRES_COMMITTERS;
+use crate::limits::{POSTGRES_COMMITTERS, POSTGRES_WITNESS_BLOCK};
 
 use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
+use super::super::guard::Guard;
+use super::super::witness::{Point, Sighting, WitnessError, WitnessFile};
 use super::address::Address;
 use super::connect::{self, Server, Shared};
 use super::durability::durability;
 use super::fault::Fault;
 use super::fields::Fields;
 use super::time::{Time, TimeSource};
-use super::{PostgresEngine, PostgresReader, schema};
+use super::{PostgresEngine, PostgresReader, history, schema};
 
 /// Whether the tables may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +96,14 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// Its upgrade was finished, and this version is of before.
+    #[error("{address} cannot be used: {reason}")]
+    Protocol {
+        /// The database.
+        address: String,
+        /// What it demands, and what to do.
+        reason: String,
+    },
     /// A step of its schema is not the one of this binary.
     #[error(
         "{address} was made with another step {version} of the schema than this binary has; run a released version \
@@ -105,6 +115,9 @@ pub enum OpenError {
         /// The step.
         version: i64,
     },
+    /// Its witness cannot be used.
+    #[error("{0}")]
+    Witness(#[from] WitnessError),
     /// PostgreSQL reports an error.
     #[error("{address} cannot be used as a database: {reason}")]
     Database {
@@ -131,6 +144,7 @@ pub struct Database {
     id: Uuid,
     time: Time,
     connections: u32,
+    guard: Arc<Guard>,
 }
 
 impl Database {
@@ -149,11 +163,25 @@ impl Database {
         let (mut connection, server, host) = schema::reach(address).await?;
         server.fit().map_err(|reason| OpenError::Unfit { address: address.to_string(), reason })?;
         schema::ensure(address, &mut connection, mode).await?;
+        schema::demand(address, &mut connection).await?;
         let id = identify(&mut connection, &server, new_id)
             .await
             .map_err(|fault| OpenError::database(address, fault))?;
         let address = address.clone();
-        Ok(Self { address, connection, server, host, id, time: Time::of(time), connections })
+        let (time, guard) = (Time::of(time), Arc::default());
+        Ok(Self { address, connection, server, host, id, time, connections, guard })
+    }
+
+    /// Holds the database against its witness, which was read before the database was opened, and reserves the first block
+    /// there. One that is behind comes into service all the same, and its breaker is tripped before anything else is decided.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the server does not say where it stands, or [`OpenError::Witness`].
+    pub async fn watched_by(mut self, witness: WitnessFile) -> Result<Self, OpenError> {
+        let sighting = sight(&mut self.connection, &self.server, self.id, &witness).await;
+        let found = sighting.map_err(|fault| OpenError::database(&self.address, fault))?;
+        self.guard = Arc::new(Guard::watching(witness, found, POSTGRES_WITNESS_BLOCK).await?);
+        Ok(self)
     }
 
     /// The database's own id.
@@ -185,11 +213,11 @@ impl Database {
     /// # Errors
     /// [`OpenError`] when its settings cannot be read.
     pub async fn start(self) -> Result<(Vec<PostgresEngine>, PostgresReader, Identity), OpenError> {
-        let Self { address, mut connection, server, host, id, time, connections } = self;
+        let Self { address, mut connection, server, host, id, time, connections, guard } = self;
         let kept = kept(&mut connection).await;
         connect::close(connection).await;
         let kept = kept.map_err(|fault| OpenError::database(&address, fault))?;
-        let shared = Arc::new(Shared::new(address, time, id, server.seen(), host));
+        let shared = Arc::new(Shared::new(address, time, id, (server.seen(), host), guard));
         let committers = POSTGRES_COMMITTERS.min(connections.saturating_sub(1)).max(1);
         // Copies of a namespace differ between the engines of one process, and mostly between processes.
         let copies = std::iter::successors(Some(first_copy()), |copy| Some(copy.wrapping_add(1)));
@@ -210,6 +238,26 @@ impl Database {
     pub async fn close(self) {
         connect::close(self.connection).await;
     }
+}
+
+/// Where the database stands, seen from its witness.
+async fn sight(
+    connection: &mut PgConnection,
+    server: &Server,
+    database: Uuid,
+    witness: &WitnessFile,
+) -> Result<Sighting, Fault> {
+    connection.execute(connect::LOOK).await?;
+    let epoch = history::epoch(connection).await?;
+    let seen = server.seen();
+    let (timeline, at) = seen.place()?;
+    let from = witness.found().and_then(|record| i64::try_from(record.reached.timeline).ok());
+    let began = match from.filter(|from| *from < seen.timeline) {
+        Some(from) => history::began(connection, from, seen.timeline, server.replayed).await?,
+        None => None,
+    };
+    connection.execute(connect::LOOKED).await?;
+    Ok(Sighting { database, system: seen.system(), point: Point { epoch, timeline, at }, began })
 }
 
 /// How an acknowledged write is kept, as found at the start.

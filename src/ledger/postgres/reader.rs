@@ -6,18 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sqlx::postgres::PgRow;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::ReadCells;
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -29,8 +32,11 @@ use pool::{Pool, Work};
 mod intents;
 mod leases;
 mod listing;
+mod old;
 mod operations;
 mod pool;
+mod stopped;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct PostgresReader {
@@ -164,6 +170,18 @@ impl Reader for PostgresReader {
         Box::pin(self.read(move |live| Box::pin(leases::ended(live, bucket, before, limit))))
     }
 
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        Box::pin(self.read(move |live| Box::pin(old::operations(live, from, before, limit))))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        Box::pin(self.read(move |live| Box::pin(old::controls(live, before, limit))))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        Box::pin(self.read(move |live| Box::pin(old::has_audit(live, before))))
+    }
+
     fn time(&self) -> Reading<'_, Timestamp> {
         let shared = self.shared.clone();
         Box::pin(self.read(move |live| {
@@ -196,6 +214,35 @@ impl Reader for PostgresReader {
         Box::pin(self.read(move |live| {
             let filter = filter.clone();
             Box::pin(async move { operations::page(live, &filter).await })
+        }))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::audit(live, &resource, &before, limit).await })
+        }))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        Box::pin(self.read(move |live| {
+            let resource = resource.clone();
+            Box::pin(async move { timeline::refusals(live, &resource).await })
+        }))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        Box::pin(self.read(move |live| {
+            let filter = filter.clone();
+            Box::pin(async move { timeline::troubled(live, &filter).await })
+        }))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        let names = Arc::new(resources);
+        Box::pin(self.read(move |live| {
+            let names = names.clone();
+            Box::pin(async move { timeline::uncertain(live, &names).await })
         }))
     }
 
@@ -237,6 +284,10 @@ impl Reader for PostgresReader {
         Box::pin(self.read(|live| Box::pin(namespaces(live))))
     }
 
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        Box::pin(self.read(|live| Box::pin(stopped::stopped(live))))
+    }
+
     fn durability(&self) -> Reading<'_, String> {
         Box::pin(self.read(|live| Box::pin(durability::durability(&mut live.connection))))
     }
@@ -269,7 +320,15 @@ use clock;
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
-    let further =
-        [intents::texts(), leases::texts(), operations::texts(), listing::texts().to_vec()].concat();
+    let further = [
+        intents::texts(),
+        leases::texts(),
+        operations::texts(),
+        listing::texts().to_vec(),
+        old::texts(),
+        stopped::texts().to_vec(),
+        timeline::texts(),
+    ]
+    .concat();
     texts.into_iter().chain(further).collect()
 }

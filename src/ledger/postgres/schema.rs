@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, Executor, PgConnection, Row};
 
-use super::super::steps::{self, Applied, Foreign, MigrationState};
+use super::super::steps::{self, Applied, Foreign, MigrationReport, PROTOCOL};
 use super::address::Address;
 use super::connect::{self, Server};
 use super::fault::Fault;
@@ -33,7 +33,9 @@ const SETTINGS: &str = "SET LOCAL synchronous_commit = on; SET LOCAL statement_t
 /// Tables that a database of ours has from the first step on.
 const FOUND: &str = "SELECT to_regclass('fencegate_migrations') IS NOT NULL, \
                      to_regclass('ledger') IS NOT NULL OR to_regclass('resources') IS NOT NULL \
-                     OR to_regclass('operations') IS NOT NULL OR to_regclass('leases') IS NOT NULL";
+                     OR to_regclass('operations') IS NOT NULL OR to_regclass('leases') IS NOT NULL, \
+                     EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('ledger') \
+                     AND attname = 'least_protocol' AND NOT attisdropped)";
 
 /// What stands in a database.
 #[derive(Debug, Default)]
@@ -43,39 +45,95 @@ struct Found {
     /// Tables with the names of ours.
     tables: bool,
     applied: Applied,
+    /// None where the step that says so is missing.
+    least_protocol: Option<u32>,
 }
 
-/// The steps that this version knows, and which of them stand in the database. Nothing is changed.
+/// The steps that this version knows, which of them stand in the database, and the protocol that it demands. Nothing is
+/// changed.
 ///
 /// # Errors
 /// [`OpenError`] when the database cannot be read, is not a ledger, or is that of a newer version.
-pub async fn migration_status(address: &Address) -> Result<Vec<MigrationState>, OpenError> {
+pub async fn migration_report(address: &Address) -> Result<MigrationReport, OpenError> {
     let (mut connection, _, _) = reach(address).await?;
-    let states = look(address, &mut connection).await.map(|found| steps::states(&MIGRATOR, &found.applied));
+    let report = report(address, &mut connection).await;
     connect::close(connection).await;
-    states
+    report
 }
 
 /// Applies the steps that the database lacks. Gateways may run meanwhile: a step only adds what they can ignore.
 ///
 /// # Errors
 /// [`OpenError`] when that cannot be done.
-pub async fn migrate(address: &Address) -> Result<Vec<MigrationState>, OpenError> {
+pub async fn migrate(address: &Address) -> Result<MigrationReport, OpenError> {
     let (mut connection, server, _) = reach(address).await?;
-    let states = bring_up(address, &mut connection, &server).await;
+    let report = bring_up(address, &mut connection, &server).await;
     connect::close(connection).await;
-    states
+    report
+}
+
+/// The same, and then no process that speaks a lower protocol than this one may work on the database: one that starts is
+/// refused, and one that runs is with its next batch.
+///
+/// # Errors
+/// [`OpenError`] when that cannot be done.
+pub async fn finish(address: &Address) -> Result<MigrationReport, OpenError> {
+    let (mut connection, server, _) = reach(address).await?;
+    let report = bring_up(address, &mut connection, &server).await;
+    let report = match report {
+        Ok(_) => raise(address, &mut connection).await,
+        Err(error) => Err(error),
+    };
+    connect::close(connection).await;
+    report
+}
+
+/// Every batch holds a copy of a namespace's row, or of what holds for those that were never used. Who holds all of them
+/// waits for the batches that are under way, and every later one sees what was raised.
+const RAISE: [&str; 3] = [
+    "SELECT 1 FROM everywhere ORDER BY bucket FOR UPDATE",
+    "SELECT 1 FROM namespaces ORDER BY bucket, namespace FOR UPDATE",
+    // It is only ever raised.
+    "UPDATE ledger SET least_protocol = greatest(least_protocol, $1) WHERE one = 1",
+];
+
+async fn raise(address: &Address, connection: &mut PgConnection) -> Result<MigrationReport, OpenError> {
+    let fail = |error: sqlx::Error| OpenError::database(address, error);
+    let mut transaction = connection.begin().await.map_err(fail)?;
+    transaction.execute(SETTINGS).await.map_err(fail)?;
+    let [everywhere, namespaces, raise] = RAISE;
+    transaction.execute(everywhere).await.map_err(fail)?;
+    transaction.execute(namespaces).await.map_err(fail)?;
+    let raise = sqlx::query(raise).bind(i64::from(PROTOCOL)).persistent(false);
+    raise.execute(&mut *transaction).await.map_err(fail)?;
+    transaction.commit().await.map_err(fail)?;
+    report(address, connection).await
 }
 
 async fn bring_up(
     address: &Address,
     connection: &mut PgConnection,
     server: &Server,
-) -> Result<Vec<MigrationState>, OpenError> {
+) -> Result<MigrationReport, OpenError> {
     server.fit().map_err(|reason| OpenError::Unfit { address: address.to_string(), reason })?;
     look(address, connection).await?;
     apply(address, connection).await?;
-    Ok(steps::states(&MIGRATOR, &look(address, connection).await?.applied))
+    report(address, connection).await
+}
+
+async fn report(address: &Address, connection: &mut PgConnection) -> Result<MigrationReport, OpenError> {
+    let found = look(address, connection).await?;
+    let steps = steps::states(&MIGRATOR, &found.applied);
+    Ok(MigrationReport { steps, least_protocol: found.least_protocol })
+}
+
+/// Refuses a database whose upgrade was finished by a release that speaks a higher protocol.
+pub(super) async fn demand(address: &Address, connection: &mut PgConnection) -> Result<(), OpenError> {
+    let least = look(address, connection).await?.least_protocol;
+    match least.and_then(steps::too_old) {
+        Some(reason) => Err(OpenError::Protocol { address: address.to_string(), reason }),
+        None => Ok(()),
+    }
 }
 
 /// A connection to the primary, before anything is known of the database.
@@ -144,15 +202,21 @@ async fn read(connection: &mut PgConnection) -> Result<Found, Fault> {
 
 async fn read_in_transaction(connection: &mut PgConnection) -> Result<Found, Fault> {
     let row = sqlx::query(FOUND).persistent(false).fetch_one(&mut *connection).await?;
-    let (recorded, tables): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    let (recorded, tables, said): (bool, bool, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let mut applied = Applied::new();
     if recorded {
         let query = sqlx::query("SELECT version, checksum FROM fencegate_migrations").persistent(false);
-        for row in query.fetch_all(connection).await? {
+        for row in query.fetch_all(&mut *connection).await? {
             applied.insert(row.try_get(0)?, row.try_get(1)?);
         }
     }
-    Ok(Found { recorded, tables, applied })
+    let mut least_protocol = None;
+    if said {
+        let query = sqlx::query_scalar("SELECT least_protocol FROM ledger WHERE one = 1").persistent(false);
+        let least: Option<i64> = query.fetch_optional(&mut *connection).await?;
+        least_protocol = least.map(|least| u32::try_from(least).unwrap_or(u32::MAX));
+    }
+    Ok(Found { recorded, tables, applied, least_protocol })
 }
 
 fn judge(address: &Address, found: &Found) -> Result<(), OpenError> {

@@ -4,31 +4,42 @@
 //! waits for the answers, and not for ever. A session that it gave up finishes its step and closes its connection, which
 //! undoes whatever was not committed.
 
-use sqlx::Executor;
+use futures_util::TryStreamExt;
+use sqlx::{Either, Executor, PgConnection, Row};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tracing::warn;
 
 use std::sync::Arc;
 
 use crate::domain::resource::Bucket;
+use crate::domain::subject::Subject;
 use crate::protocol::Wanted;
 
-use super::super::engine::{CommitOutcome, Loaded};
+use super::super::engine::{CommitOutcome, EngineError, Loaded};
 use super::apply::{self, Prepared};
 use super::connect::{self, Live, Shared};
-use super::fate::{self, TransactionId};
+use super::fate::{self, TransactionId, Written};
 use super::fault::{self, Fault};
+use super::history::{self, Flushed};
 use super::load::{self, Place, Places};
 
 /// What the engine asks of a session.
 pub(super) enum Request {
     /// After a transaction that was not answered, its fate comes first.
     Load(Box<Wanted>, Option<TransactionId>, oneshot::Sender<Result<(Loaded, Places), Fault>>),
-    Apply(Prepared, oneshot::Sender<Result<Option<TransactionId>, Fault>>),
-    Commit(oneshot::Sender<CommitOutcome>),
+    Apply(Prepared, oneshot::Sender<Result<Option<Written>, Fault>>),
+    Commit(oneshot::Sender<Ended>),
+    /// Where the log stands behind all that was acknowledged; none where there is no connection that can tell.
+    Settle(oneshot::Sender<Option<(u64, u64)>>),
     Rollback(oneshot::Sender<RolledBack>),
     /// Nobody waits any more. The permit is one of those who were set aside.
     Leave(Option<OwnedSemaphorePermit>),
+}
+
+/// What became of a commit, and where the log stands then, if that was asked for and told.
+pub(super) struct Ended {
+    pub(super) outcome: CommitOutcome,
+    pub(super) flushed: Option<Flushed>,
 }
 
 /// There is no transaction any more.
@@ -75,6 +86,7 @@ impl Session {
                 }
                 Request::Apply(prepared, reply) => drop(reply.send(self.apply(&prepared).await)),
                 Request::Commit(reply) => drop(reply.send(self.commit().await)),
+                Request::Settle(reply) => drop(reply.send(self.settle().await)),
                 Request::Rollback(reply) => {
                     self.rollback().await;
                     drop(reply.send(RolledBack));
@@ -103,19 +115,23 @@ impl Session {
         doubted: Option<TransactionId>,
     ) -> Result<(Loaded, Places), Fault> {
         let mut wanted = wanted.clone();
-        let (loaded, places) = self.load_once(&wanted, doubted).await?;
+        let (loaded, places) = self.load_once(&wanted, false, doubted).await?;
         let missing = load::missing(&wanted, &loaded, &places);
-        if missing.is_empty() {
+        let everything = wanted.whole.contains(&Subject::Everywhere);
+        let unused = !everything && load::has_unused(&wanted, &loaded.snapshot);
+        if missing.is_empty() && !unused {
             return Ok((loaded, places));
         }
-        // A lease over several resources names them for all time, so a second transaction knows what to hold.
+        // A lease over several resources names them for all time, and what is recorded stays so: a second transaction
+        // knows what to hold, and in which order.
         wanted.resources.extend(missing);
-        self.load_once(&wanted, None).await
+        self.load_once(&wanted, unused, None).await
     }
 
     async fn load_once(
         &mut self,
         wanted: &Wanted,
+        unused: bool,
         doubted: Option<TransactionId>,
     ) -> Result<(Loaded, Places), Fault> {
         self.begin().await?;
@@ -126,11 +142,11 @@ impl Session {
         }
         let Some(live) = self.live.as_mut() else { return Err(no_connection()) };
         let place = Place { live, copy: self.copy, time: &self.shared.time };
-        let loaded = load::snapshot(place, wanted).await;
+        let loaded = load::snapshot(place, wanted, unused).await;
         self.look_after(loaded).await
     }
 
-    async fn apply(&mut self, prepared: &Prepared) -> Result<Option<TransactionId>, Fault> {
+    async fn apply(&mut self, prepared: &Prepared) -> Result<Option<Written>, Fault> {
         let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
             return Err(Fault::Unusable("there is no transaction to write in".to_owned()));
         };
@@ -177,30 +193,58 @@ impl Session {
         step
     }
 
-    async fn commit(&mut self) -> CommitOutcome {
-        let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
-            return CommitOutcome::Failed("there is no transaction to commit".to_owned());
+    async fn commit(&mut self) -> Ended {
+        let course = &self.shared.guard.course;
+        let text = match (course.is_watched(), course.is_suspected()) {
+            (false, _) => "COMMIT",
+            (true, false) => history::COMMIT,
+            (true, true) => history::COMMIT_AND_EPOCH,
         };
-        match live.connection.execute("COMMIT").await {
-            Ok(_) => {
+        let Some(live) = self.live.as_mut().filter(|_| self.state == State::Open) else {
+            let reason = "there is no transaction to commit".to_owned();
+            return Ended { outcome: CommitOutcome::Failed(reason), flushed: None };
+        };
+        let mut flushed = None;
+        let mut is_committed = false;
+        let outcome = match commit(&mut live.connection, text, &mut is_committed, &mut flushed).await {
+            Ok(()) => {
                 self.state = State::Idle;
                 CommitOutcome::Committed
             }
-            Err(error) if fault::is_definite(&error) => {
+            // What failed came after it.
+            Err(fault) if is_committed => {
+                warn!(%fault, "a commit was made, and where the log stands is not known");
+                self.hang_up().await;
+                CommitOutcome::Committed
+            }
+            Err(Fault::Sql(error)) if fault::is_definite(&error) => {
                 // The server has undone it; should it not have, the connection is not used again.
                 self.hang_up().await;
-                let reason = Fault::Sql(error);
-                match reason.into() {
-                    super::super::engine::EngineError::Conflict(reason) => CommitOutcome::Conflict(reason),
-                    super::super::engine::EngineError::Unavailable(reason)
-                    | super::super::engine::EngineError::Inconsistent(reason) => {
+                match Fault::Sql(error).into() {
+                    EngineError::Conflict(reason) => CommitOutcome::Conflict(reason),
+                    EngineError::Unavailable(reason) | EngineError::Inconsistent(reason) => {
                         CommitOutcome::Failed(reason)
                     }
                 }
             }
-            Err(error) => {
+            Err(fault) => {
                 self.hang_up().await;
-                CommitOutcome::Unknown(Fault::Sql(error).to_string())
+                CommitOutcome::Unknown(fault.to_string())
+            }
+        };
+        Ended { outcome, flushed }
+    }
+
+    /// On the connection that there is: a stop makes no new one.
+    async fn settle(&mut self) -> Option<(u64, u64)> {
+        self.rollback().await;
+        let live = self.live.as_mut()?;
+        match history::settle(&mut live.connection, live.begin).await {
+            Ok(at) => Some((live.era, at)),
+            Err(fault) => {
+                warn!(%fault, "where the log stands at the stop is not known");
+                self.hang_up().await;
+                None
             }
         }
     }
@@ -219,6 +263,28 @@ impl Session {
             }
         }
     }
+}
+
+/// Sends the end of a transaction, and notes that it is made as soon as the server says so.
+async fn commit(
+    connection: &mut PgConnection,
+    text: &'static str,
+    is_committed: &mut bool,
+    flushed: &mut Option<Flushed>,
+) -> Result<(), Fault> {
+    let mut answers = connection.fetch_many(text);
+    while let Some(answer) = answers.try_next().await? {
+        match answer {
+            // The first command of the text is the commit.
+            Either::Left(_) => *is_committed = true,
+            Either::Right(row) => {
+                let (at, epoch): (i64, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+                let epoch = epoch.map(history::place).transpose()?;
+                *flushed = Some(Flushed { at: history::place(at)?, epoch });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn no_connection() -> Fault {

@@ -4,7 +4,7 @@ use crate::domain::counter::{Epoch, Token};
 use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
-use crate::protocol::rows::{NamespaceRow, ResourceRow};
+use crate::protocol::rows::{EverywhereRow, NamespaceRow, ResourceRow};
 
 use super::super::cells::WriteCells;
 use super::super::changeset::{ChangeSet, RowChange};
@@ -15,7 +15,8 @@ use super::{Address, OpenError, apply, reader};
 const SCHEMA: &str = concat!(
     include_str!("../../../migrations/postgres/0001_ledger.sql"),
     include_str!("../../../migrations/postgres/0002_leases.sql"),
-    include_str!("../../../migrations/postgres/0003_upstreams.sql")
+    include_str!("../../../migrations/postgres/0003_upstreams.sql"),
+    include_str!("../../../migrations/postgres/0004_time.sql")
 );
 
 /// Fields of a type of the schema.
@@ -74,11 +75,12 @@ fn the_fence_stands_in_the_predicate() {
 
 fn heard_of(name: &str) -> ChangeSet {
     let resource = ResourceName::parse(name).unwrap();
-    let namespace = NamespaceRow::first_use(resource.namespace(), Definition::default());
+    let namespace =
+        NamespaceRow::first_use(resource.namespace(), Definition::default(), &EverywhereRow::default());
     let mut after = ResourceRow::unheard(resource.clone(), &namespace);
     after.floor = Position::new(Epoch::ZERO, Token::ONE);
     let mut changes = ChangeSet::default();
-    changes.namespaces.insert(namespace.namespace.clone(), namespace);
+    changes.namespaces.insert(namespace.namespace.clone(), RowChange { before: None, after: namespace });
     changes.resources.insert(resource, RowChange { before: None, after });
     changes
 }
@@ -123,6 +125,12 @@ fn every_read_begins_with_a_key() {
             "l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2",
             "l.state = 'pending_barrier' AND l.expires_ms > $1 ",
             "a.due_ms <= $1 ORDER BY a.due_ms, ",
+            // Through the index of operations by the hour, and that of control calls by their time.
+            "(o.created_ms / 3600000, o.bucket) >= ($1, $2) AND ",
+            "o.created_ms / 3600000 = $1 AND o.bucket = $2 AND ",
+            "c.at_ms < $1 ORDER BY c.at_ms LIMIT $2",
+            "a.at_ms < $1 LIMIT 1",
+            "a.state = 'uncertain' AND a.resource = k.name",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
         let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");

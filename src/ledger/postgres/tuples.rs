@@ -7,13 +7,16 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo};
-use sqlx::{AssertSqlSafe, Encode, PgConnection, Postgres, Row, Type};
+use sqlx::{Encode, Postgres, Type};
 
 use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
 
 use super::super::cells::WriteCells;
-use super::fault::Fault;
+
+mod shapes;
+
+pub(super) use shapes::Shapes;
 
 /// A composite type of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(super) enum Shape {
     KeyPosition,
     KeyControl,
     NewNamespace,
+    ChangedNamespace,
+    ChangedEverywhere,
     NewResource,
     ChangedResource,
     PlacedResource,
@@ -41,10 +46,12 @@ pub(super) enum Shape {
     ForgottenLease,
     NewControl,
     NewAudit,
+    AgedAudit,
+    NotedRefusal,
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::KeyNamed,
         Self::KeyHashed,
         Self::KeyTarget,
@@ -52,6 +59,8 @@ impl Shape {
         Self::KeyPosition,
         Self::KeyControl,
         Self::NewNamespace,
+        Self::ChangedNamespace,
+        Self::ChangedEverywhere,
         Self::NewResource,
         Self::ChangedResource,
         Self::PlacedResource,
@@ -68,6 +77,8 @@ impl Shape {
         Self::ForgottenLease,
         Self::NewControl,
         Self::NewAudit,
+        Self::AgedAudit,
+        Self::NotedRefusal,
     ];
 
     /// Its name in the schema.
@@ -84,7 +95,9 @@ impl Shape {
             Self::KeyOperation => "key_operation_v1[]",
             Self::KeyPosition => "key_position_v1[]",
             Self::KeyControl => "key_control_v1[]",
-            Self::NewNamespace => "new_namespace_v1[]",
+            Self::NewNamespace => "new_namespace_v2[]",
+            Self::ChangedNamespace => "changed_namespace_v1[]",
+            Self::ChangedEverywhere => "changed_everywhere_v1[]",
             Self::NewResource => "new_resource_v3[]",
             Self::ChangedResource => "changed_resource_v3[]",
             Self::PlacedResource => "placed_resource_v3[]",
@@ -100,104 +113,39 @@ impl Shape {
             Self::ChangedLease => "changed_lease_v2[]",
             Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
-            Self::NewAudit => "new_audit_v1[]",
+            Self::AgedAudit => "aged_audit_v1[]",
+            Self::NewAudit => "new_audit_v2[]",
+            Self::NotedRefusal => "noted_refusal_v1[]",
         }
     }
 
     /// How many values it has.
     pub(super) const fn width(self) -> i32 {
         match self {
+            Self::AgedAudit => 1,
             Self::KeyNamed | Self::KeyHashed | Self::ForgottenLease => 3,
-            Self::KeyTarget => 4,
+            Self::KeyTarget | Self::ChangedEverywhere => 4,
             Self::KeyOperation | Self::KeyControl | Self::NewEra => 5,
             Self::KeyPosition | Self::NewPiece => 6,
-            Self::NewNamespace | Self::NewControl | Self::ClosedIntent => 7,
+            Self::NewControl | Self::ClosedIntent => 7,
+            Self::ChangedNamespace => 14,
             Self::NewResource => 29,
             Self::ChangedResource => 42,
             Self::PlacedResource => 30,
             Self::PlacedTarget => 10,
-            Self::NewTarget | Self::ChangedLease => 9,
+            Self::NewTarget | Self::ChangedLease | Self::NewAudit => 9,
             Self::NewOperation => 26,
             Self::NewIntent => 27,
             Self::ChangedIntent => 12,
             Self::NewLease => 18,
-            Self::NewAudit => 8,
+            Self::NewNamespace | Self::NotedRefusal => 8,
         }
-    }
-}
-
-/// What the shapes are called inside one server.
-#[derive(Debug, Clone)]
-pub(super) struct Shapes(Vec<(Shape, Oid)>);
-
-const SHAPES: &str = "SELECT to_regtype(k.name)::oid \
-                      FROM unnest($1::text[]) WITH ORDINALITY AS k (name, place) ORDER BY k.place";
-
-impl Shapes {
-    pub(super) async fn ask(connection: &mut PgConnection) -> Result<Self, Fault> {
-        let names: Vec<&str> = Shape::ALL.iter().map(|shape| shape.name()).collect();
-        let rows = sqlx::query(SHAPES).bind(names).persistent(false).fetch_all(connection).await?;
-        let mut found = Vec::with_capacity(rows.len());
-        for (shape, row) in Shape::ALL.into_iter().zip(&rows) {
-            let Some(element) = row.try_get(0)? else {
-                return Err(Fault::Unusable(format!(
-                    "the schema has no type {}; run fencegate migrate",
-                    shape.name()
-                )));
-            };
-            found.push((shape, element));
-        }
-        Ok(Self(found))
-    }
-
-    /// Lets the connection look the shapes up by name before a statement needs them. It would do so between the
-    /// preparation and the use of that statement, with simple queries, and these end a statement that has no name.
-    pub(super) async fn introduce(connection: &mut PgConnection) -> Result<(), Fault> {
-        let numbers: Vec<String> = (1..=Shape::ALL.len()).map(|number| format!("${number}")).collect();
-        let mut query =
-            sqlx::query(AssertSqlSafe(format!("SELECT {}", numbers.join(", ")))).persistent(false);
-        for shape in Shape::ALL {
-            query = query.bind(Absent(shape));
-        }
-        query.fetch_one(connection).await?;
-        Ok(())
-    }
-
-    /// The rows as an argument of a statement.
-    pub(super) fn argument<'t>(&self, tuples: &'t Tuples) -> Result<Argument<'t>, Fault> {
-        if let Some(reason) = tuples.refusal() {
-            return Err(Fault::unreadable(reason));
-        }
-        let shape = self.0.iter().find(|(shape, _)| *shape == tuples.shape);
-        let Some((_, element)) = shape.copied() else {
-            return Err(Fault::unreadable(format!("no type {}", tuples.shape.name())));
-        };
-        Ok(Argument { element, tuples })
     }
 }
 
 /// Where a row lies (`ctid`): good for as long as its transaction holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowPlace(pub(super) [u8; 6]);
-
-/// No rows of a shape, which is named and not numbered.
-struct Absent(Shape);
-
-impl Type<Postgres> for Absent {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("record")
-    }
-}
-
-impl Encode<'_, Postgres> for Absent {
-    fn encode_by_ref(&self, _: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        Ok(IsNull::Yes)
-    }
-
-    fn produces(&self) -> Option<PgTypeInfo> {
-        Some(PgTypeInfo::array_of(self.0.name()))
-    }
-}
 
 /// Rows of one shape.
 #[derive(Debug)]

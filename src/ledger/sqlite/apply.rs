@@ -6,8 +6,10 @@
 use rusqlite::Connection;
 
 use crate::domain::counter::LedgerSeq;
+use crate::domain::lease::Holder;
 use crate::domain::time::Timestamp;
-use crate::protocol::rows::{AuditRow, LeaseRow, NamespaceRow};
+use crate::limits::REFUSALS_KEPT;
+use crate::protocol::rows::{AuditRow, LeaseRow};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::changeset::{ChangeSet, RowChange, TargetChange};
@@ -16,8 +18,10 @@ use super::load::Places;
 use super::rows;
 use super::values::{Values, first, run, run_once};
 
+mod forgotten;
 mod group;
 mod intents;
+mod namespaces;
 mod operations;
 
 /// One step forward, the effective time with it, and the ids of new operations. The time never goes back. RETURNING
@@ -26,14 +30,6 @@ const STEP: &str = "UPDATE ledger SET ledger_seq = ledger_seq + 1, clock_ms = ma
                     operations = operations + ?2 WHERE one = 1";
 
 const REACHED: &str = "SELECT ledger_seq, operations FROM ledger WHERE one = 1";
-
-const NAMESPACE_INSERT: &str = "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, \
-     base_incarnation, definition, version) \
-     WITH RECURSIVE buckets (bucket) AS (VALUES (0) UNION ALL SELECT bucket + 1 FROM buckets WHERE bucket < 255) \
-     SELECT bucket, ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM buckets";
-
-/// Copies of a namespace: one per bucket.
-const COPIES: u64 = 256;
 
 /// SQLite's page.
 const PAGE_BYTES: usize = 4_096;
@@ -58,7 +54,21 @@ const CONTROL_INSERT: &str = "INSERT INTO controls (bucket, resource, verb, key,
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const AUDIT_INSERT: &str = "INSERT INTO audit (bucket, resource, ledger_seq, ordinal, verb, position_epoch, \
-     position_token, reason, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+     position_token, reason, at_ms, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+/// The next place of the resource's ring, over whatever stood there. What was never heard of gets none: its names would
+/// have no bound.
+const REFUSAL_NOTE: &str = "INSERT INTO refusals (bucket, resource, slot, number, at_ms, code, presented_epoch, \
+     presented_token, operation_id, times) \
+     SELECT ?1, ?2, k.number % 16, k.number, ?3, ?4, ?5, ?6, ?7, ?8 FROM (SELECT coalesce(max(f.number) + 1, 0) AS number \
+     FROM refusals AS f WHERE f.bucket = ?1 AND f.resource = ?2) AS k \
+     WHERE EXISTS (SELECT 1 FROM resources AS r WHERE r.bucket = ?1 AND r.resource = ?2) \
+     ON CONFLICT (bucket, resource, slot) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms, \
+     code = excluded.code, presented_epoch = excluded.presented_epoch, presented_token = excluded.presented_token, \
+     operation_id = excluded.operation_id, times = excluded.times";
+
+// The text says it as a literal.
+const _: () = assert!(REFUSALS_KEPT == 16);
 
 /// How far the ledger has come with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +87,12 @@ pub(super) fn write(
 ) -> Result<LedgerSeq, Fault> {
     let added = i64::try_from(changes.operations.len()).unwrap_or(i64::MAX);
     let step = step(connection, now, added)?;
-    for row in changes.namespaces.values() {
-        write_namespace(connection, row)?;
-    }
+    namespaces::write(connection, changes)?;
+    forgotten::fold(connection, changes, places)?;
     for (resource, group) in group::groups(changes, step.operations.saturating_sub(added))? {
         group.write(connection, resource, places.get(resource))?;
     }
+    forgotten::write(connection, changes)?;
     intents::write(connection, changes)?;
     for row in &changes.eras {
         run_once(connection, "incarnations", ERA_INSERT, |values| {
@@ -102,6 +112,9 @@ pub(super) fn write(
     }
     for (ordinal, row) in changes.audit.iter().enumerate() {
         run_once(connection, "audit", AUDIT_INSERT, |values| audit_values(values, step.seq, ordinal, row))?;
+    }
+    for row in &changes.refusals {
+        run(connection, REFUSAL_NOTE, |values| rows::write_refusal(values, row))?;
     }
     Ok(step.seq)
 }
@@ -139,14 +152,6 @@ pub(super) fn step(connection: &Connection, now: Timestamp, operations: i64) -> 
     reached.ok_or(Fault::Disagreed { table: "ledger", wanted: 1, found: 0 })
 }
 
-fn write_namespace(connection: &Connection, row: &NamespaceRow) -> Result<(), Fault> {
-    let found = run(connection, NAMESPACE_INSERT, |values| rows::write_namespace(values, row))?;
-    if found == COPIES {
-        return Ok(());
-    }
-    Err(Fault::Disagreed { table: "namespaces", wanted: COPIES, found })
-}
-
 fn write_lease(connection: &Connection, before: Option<&LeaseRow>, after: &LeaseRow) -> Result<(), Fault> {
     let Some(before) = before else {
         return run_once(connection, "leases", LEASE_INSERT, |values| rows::write_lease(values, after));
@@ -155,13 +160,14 @@ fn write_lease(connection: &Connection, before: Option<&LeaseRow>, after: &Lease
 }
 
 fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row: &AuditRow) {
-    values.name(&row.resource);
+    values.subject(&row.subject);
     values.whole(seq.get());
     values.whole(u64::try_from(ordinal).unwrap_or(u64::MAX));
     values.text(row.verb.word());
     values.position(row.position);
     values.maybe_text(row.reason.as_deref());
     values.time(row.at);
+    values.maybe_text(row.holder.as_ref().map(Holder::as_str));
 }
 
 #[cfg(test)]
@@ -169,13 +175,14 @@ pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![
         STEP,
         REACHED,
-        NAMESPACE_INSERT,
         ERA_INSERT,
         LEASE_INSERT,
         LEASE_UPDATE,
         LEASE_FORGET,
         CONTROL_INSERT,
         AUDIT_INSERT,
+        REFUSAL_NOTE,
     ];
-    [own, group::texts(), intents::texts(), operations::texts()].concat()
+    [own, forgotten::texts(), group::texts(), intents::texts(), namespaces::texts(), operations::texts()]
+        .concat()
 }

@@ -11,29 +11,24 @@ use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::protocol::incarnation::{addressed, begun};
 use crate::protocol::rows::{EraRow, LeaseRow, ResourceRow, TargetRow};
-use crate::protocol::snapshot::ControlKey;
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::fault::Fault;
 use super::rows::{
-    self, Place, control_columns, document_columns, lease_columns, namespace_columns, place_columns,
-    resource_columns, target_columns,
+    self, Place, document_columns, lease_columns, namespace_columns, place_columns, resource_columns,
+    target_columns,
 };
 use super::values::first;
 
 mod intents;
 mod operations;
+mod retention;
+mod whole;
 
 pub(super) use intents::of_resource as intents;
 pub(super) use operations::{operation, operation_before};
-
-const CONTROL: &str = concat!(
-    "SELECT ",
-    control_columns!(),
-    " FROM controls AS c WHERE c.bucket = ?1 AND c.resource = ?2 AND c.verb = ?3 AND c.key = ?4"
-);
 
 /// Where the resources of a batch stand.
 pub(super) type Places = BTreeMap<ResourceName, Place>;
@@ -80,10 +75,12 @@ pub(super) fn snapshot(connection: &Connection, wanted: &Wanted) -> Result<(Snap
     for namespace in &wanted.namespaces {
         loading.namespace(namespace)?;
     }
+    loading.whole(wanted)?;
     for one in &wanted.operations {
         loading.era(one)?;
         loading.operation(one)?;
     }
+    loading.retention(wanted)?;
     for address in &wanted.targets {
         loading.target(address)?;
     }
@@ -133,7 +130,9 @@ impl Loading<'_> {
     /// A resource with its namespace, its newest lease and, where it is wanted, its whole-path document.
     fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
         self.namespace(&resource.namespace())?;
-        let Some((row, place, document)) = found_resource(self.connection, resource)? else { return Ok(()) };
+        let Some((mut row, place, document)) = found_resource(self.connection, resource)? else {
+            return Ok(());
+        };
         if let Some(place) = row.lease.filter(|place| self.snapshot.lease(&place.acquisition).is_none())
             && let Some(lease) = lease(self.connection, LEASE, place.bucket, place.acquisition.as_bytes())?
         {
@@ -147,6 +146,8 @@ impl Loading<'_> {
         if self.is_forwarded(resource) {
             let undecided = intents(self.connection, resource)?;
             for intent in undecided {
+                // An announcement that changes nothing else is not written down in the row.
+                row.changed_at = row.changed_at.max(intent.record.created_at);
                 self.snapshot.insert_intent(intent);
             }
         }
@@ -228,26 +229,6 @@ impl Loading<'_> {
     }
 }
 
-impl Loading<'_> {
-    fn control(&mut self, key: &ControlKey) -> Result<(), Fault> {
-        let (resource, verb, name) = key;
-        let found = first(
-            self.connection,
-            CONTROL,
-            |values| {
-                values.name(resource);
-                values.text(verb.word());
-                values.text(name.as_str());
-            },
-            |columns| rows::control(key.clone(), columns),
-        )?;
-        if let Some(row) = found {
-            self.snapshot.insert_control(row);
-        }
-        Ok(())
-    }
-}
-
 fn lease(
     connection: &Connection,
     text: &str,
@@ -283,6 +264,6 @@ pub(super) fn found_resource(
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    let own = vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, TARGET, CONTROL];
-    [own, intents::texts(), operations::texts()].concat()
+    let own = vec![LEASE, LEASE_BY_REQUEST, NAMESPACE, RESOURCE, ERA, TARGET];
+    [own, intents::texts(), operations::texts(), retention::texts(), whole::texts()].concat()
 }

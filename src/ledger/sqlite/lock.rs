@@ -77,6 +77,20 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, OpenError> {
     })
 }
 
+/// The canonical path of a database file that may be missing; its folder must be there.
+pub(super) fn place(path: &Path) -> Result<PathBuf, OpenError> {
+    if path.exists() {
+        return existing(path);
+    }
+    let fail = |reason: String| OpenError::File { path: path.to_owned(), reason };
+    let name = path.file_name().ok_or_else(|| fail("it names no file".to_owned()))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    };
+    Ok(folder.canonicalize().map_err(|error| fail(error.to_string()))?.join(name))
+}
+
 fn lock_path(database: &Path) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(".lock");

@@ -7,20 +7,25 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use crate::domain::counter::LedgerSeq;
+use crate::domain::counter::{Epoch, LedgerSeq};
 use crate::domain::seal::{KeyFingerprint, KeyId};
 use crate::domain::time::{Clock, Timestamp};
+use crate::limits::SQLITE_WITNESS_BLOCK;
 
 use super::super::cells::ReadCells;
 use super::super::engine::{Identity, RecordedKey};
+use super::super::guard::Guard;
+use super::super::steps;
 use super::super::time::SharedTime;
+use super::super::witness::{Point, Sighting, WitnessError, WitnessFile};
 use super::checkpoint::Checkpointer;
 use super::fault::Fault;
 use super::load::Places;
 use super::lock::{self, FileLock};
 use super::readers::Readers;
+use super::reopen::FileId;
 use super::values::{each, first};
-use super::{Progress, SqliteEngine, SqliteReader, apply, schema};
+use super::{Progress, SqliteEngine, SqliteReader, apply, schema, settings};
 
 /// Whether a database may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +96,14 @@ pub enum OpenError {
         /// The newest version that is known.
         known: i64,
     },
+    /// Its upgrade was finished, and this version is of before.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Protocol {
+        /// The database.
+        path: PathBuf,
+        /// What it demands, and what to do.
+        reason: String,
+    },
     /// A step of its schema is not the one of this binary.
     #[error(
         "{} was made with another step {version} of the schema than this binary has; run a released version of \
@@ -132,6 +145,10 @@ pub(super) struct Found {
     pub(super) time: Timestamp,
     /// How far it has come.
     pub(super) reached: LedgerSeq,
+    /// The epoch of namespaces that were never used.
+    epoch: Epoch,
+    /// The lowest protocol that a process must speak.
+    pub(super) least_protocol: u32,
 }
 
 /// A database that is locked and up to date, and not yet in use.
@@ -141,6 +158,7 @@ pub struct Database {
     durability: String,
     found: Found,
     clock: Arc<dyn Clock>,
+    guard: Arc<Guard>,
     lock: FileLock,
 }
 
@@ -165,7 +183,11 @@ impl Database {
             let (connection, durability) = schema::open(&path)?;
             let found = identify(&connection, new_id, clock.wall())
                 .map_err(|fault| OpenError::database(&path, fault))?;
-            Ok(Self { path, connection, durability, found, clock, lock })
+            if let Some(reason) = steps::too_old(found.least_protocol) {
+                return Err(OpenError::Protocol { path, reason });
+            }
+            let guard = Arc::default();
+            Ok(Self { path, connection, durability, found, clock, guard, lock })
         })
         .await
     }
@@ -174,6 +196,19 @@ impl Database {
     #[must_use]
     pub const fn id(&self) -> Uuid {
         self.found.id
+    }
+
+    /// Holds the database against its witness, and reserves the first block there. One that is behind comes into service
+    /// all the same, and its breaker is tripped before anything else is decided.
+    ///
+    /// # Errors
+    /// [`WitnessError`] when it is the witness of another database, or cannot be written.
+    pub async fn watched_by(mut self, witness: WitnessFile) -> Result<Self, WitnessError> {
+        let Found { id, reached, epoch, .. } = self.found;
+        let point = Point { epoch: epoch.get(), timeline: 0, at: reached.get() };
+        let found = Sighting { database: id, system: 0, point, began: None };
+        self.guard = Arc::new(Guard::watching(witness, found, SQLITE_WITNESS_BLOCK).await?);
+        Ok(self)
     }
 
     /// The seal keys that were ever active here, oldest first.
@@ -201,8 +236,11 @@ impl Database {
     /// # Errors
     /// [`OpenError`] when a connection cannot be had or that commit fails.
     pub async fn start(self) -> Result<(SqliteEngine, SqliteReader, Identity), OpenError> {
-        let Self { path, connection, durability, found, clock, lock } = self;
+        let Self { path, connection, durability, found, clock, guard, lock } = self;
         schema::apart(move || {
+            let fail =
+                |error: std::io::Error| OpenError::File { path: path.clone(), reason: error.to_string() };
+            let file = FileId::of(&path).map_err(fail)?;
             let time = Arc::new(SharedTime::starting_at(found.time, clock));
             let reached =
                 barrier(&connection, time.now()).map_err(|fault| OpenError::database(&path, fault))?;
@@ -222,6 +260,8 @@ impl Database {
                 in_transaction: false,
                 places: Places::new(),
                 id: found.id,
+                file,
+                guard,
                 progress: Progress { committed: reached, pending: reached, ..Progress::default() },
                 time,
                 readers,
@@ -248,6 +288,31 @@ impl Database {
     }
 }
 
+/// A reader of a database that others may use, and what the database says of itself. Nothing is changed, and nothing can
+/// be through it.
+///
+/// # Errors
+/// [`OpenError`] says what stands against it and what to do.
+pub async fn look(path: &Path, clock: Arc<dyn Clock>) -> Result<(SqliteReader, Identity), OpenError> {
+    let path = path.to_owned();
+    schema::apart(move || {
+        let path = lock::existing(&path)?;
+        schema::current(&path)?;
+        let fail = |fault: Fault| OpenError::database(&path, fault);
+        let connection = settings::reader(&path).map_err(|error| OpenError::database(&path, error))?;
+        let found = identity(&connection).map_err(fail)?;
+        connection.close().map_err(|(_, error)| OpenError::database(&path, error))?;
+        let readers = Readers::open(path.clone())?;
+        let time = Arc::new(SharedTime::starting_at(found.time, clock));
+        let durability = "not looked at".to_owned();
+        let reader = SqliteReader::new(readers, time, durability.clone());
+        let database = found.id;
+        let schema_version = schema::version();
+        Ok((reader, Identity { engine: "sqlite", database, schema_version, durability }))
+    })
+    .await
+}
+
 /// A commit that changes nothing but the ledger's own count, which it gives, and time.
 pub(super) fn barrier(connection: &Connection, now: Timestamp) -> Result<LedgerSeq, Fault> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -270,13 +335,16 @@ fn identify(connection: &Connection, new_id: Uuid, wall: Timestamp) -> Result<Fo
 pub(super) fn identity(connection: &Connection) -> Result<Found, Fault> {
     let found = first(
         connection,
-        "SELECT database_id, clock_ms, ledger_seq FROM ledger WHERE one = 1",
+        "SELECT l.database_id, l.clock_ms, l.ledger_seq, e.epoch, l.least_protocol FROM ledger AS l, everywhere AS e \
+         WHERE l.one = 1 AND e.bucket = 0",
         |_| {},
         |columns| {
             Ok(Found {
                 id: columns.parsed(Uuid::parse_str)?,
                 time: columns.time()?,
                 reached: columns.counter(LedgerSeq::new)?,
+                epoch: columns.counter(Epoch::new)?,
+                least_protocol: columns.whole()?,
             })
         },
     )?;

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
+use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
-use crate::protocol::snapshot::OperationKey;
+use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::read::{
-    DocumentRead, LeaseRead, OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -32,7 +35,10 @@ use super::values::{each, first};
 mod intents;
 mod leases;
 mod listing;
+mod old;
 mod operations;
+mod stopped;
+mod timeline;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
@@ -122,6 +128,18 @@ impl Reader for SqliteReader {
         self.ask(move |connection| leases::ended(connection, bucket, before, limit))
     }
 
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        self.ask(move |connection| old::operations(connection, from, before, limit))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        self.ask(move |connection| old::controls(connection, before, limit))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        self.ask(move |connection| old::has_audit(connection, before))
+    }
+
     fn time(&self) -> Reading<'_, Timestamp> {
         Box::pin(std::future::ready(Ok(self.time.now())))
     }
@@ -142,6 +160,22 @@ impl Reader for SqliteReader {
 
     fn operations(&self, filter: OperationFilter) -> Reading<'_, Vec<OperationRecord>> {
         self.ask(move |connection| operations::page(connection, &filter))
+    }
+
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        self.ask(move |connection| timeline::audit(connection, &resource, &before, limit))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        self.ask(move |connection| timeline::refusals(connection, &resource))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        self.ask(move |connection| timeline::troubled(connection, &filter))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        self.ask(move |connection| timeline::uncertain(connection, resources))
     }
 
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>> {
@@ -193,11 +227,17 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        self.ask(stopped::stopped)
+    }
+
     fn durability(&self) -> Reading<'_, String> {
         let durability = self.durability.clone();
         Box::pin(std::future::ready(Ok(durability)))
     }
 }
+
+pub(super) use operations::one as operation;
 
 fn document(connection: &Connection, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
     let Address { resource, target } = address;
@@ -258,5 +298,15 @@ fn joined_resource(name: ResourceName, columns: &mut Columns<'_>) -> Result<Opti
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
-    [own, intents::texts(), leases::texts(), listing::texts(), operations::texts()].concat()
+    [
+        own,
+        intents::texts(),
+        leases::texts(),
+        listing::texts(),
+        old::texts(),
+        operations::texts(),
+        stopped::texts(),
+        timeline::texts(),
+    ]
+    .concat()
 }

@@ -61,6 +61,13 @@ impl Recent {
         self.0.push(key);
     }
 
+    /// Takes a key out; whether it was here.
+    pub(super) fn remove(&mut self, key: Key) -> bool {
+        let before = self.0.len();
+        self.0.retain(|one| *one != key);
+        self.0.len() < before
+    }
+
     /// Whether they are too many for the row.
     pub(super) fn is_full(&self) -> bool {
         self.0.len() > SQLITE_RECENT_OPERATIONS

@@ -9,11 +9,12 @@ use super::fault::Fault;
 use super::recent::Recent;
 
 pub(super) use super::super::rows::{
-    content, control, control_columns, intent, intent_columns, lease, lease_columns, namespace,
-    namespace_columns, operation, operation_columns, resource, resource_columns, target, target_columns,
-    write_closed_intent, write_content, write_control, write_forgotten, write_intent, write_intent_change,
-    write_intent_key, write_lease, write_lease_change, write_namespace, write_operation, write_resource,
-    write_seen,
+    audit, audit_columns, content, control, control_columns, everywhere, everywhere_columns, intent,
+    intent_columns, lease, lease_columns, namespace, namespace_columns, operation, operation_columns,
+    refusal, refusal_columns, resource, resource_columns, target, target_columns, write_audit_place,
+    write_closed_intent, write_content, write_control, write_everywhere_change, write_forgotten,
+    write_intent, write_intent_change, write_intent_key, write_lease, write_lease_change, write_namespace,
+    write_namespace_change, write_operation, write_refusal, write_resource, write_seen,
 };
 
 /// How many columns each list has.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Error, TransactionBehavior};
+use rusqlite::{Connection, Error, OptionalExtension as _, TransactionBehavior};
 use sqlx::migrate::{Migration, Migrator};
 
-use super::super::steps::{self, Applied, Foreign, MigrationState};
+use super::super::steps::{self, Applied, Foreign, MigrationReport, PROTOCOL};
 use super::lock::{self, FileLock};
 use super::open::OpenError;
 use super::settings::{self, Unfit};
@@ -23,36 +23,57 @@ const NOTES: &str = "CREATE TABLE IF NOT EXISTS _sqlx_migrations (\
 
 /// What stands in a file.
 #[derive(Debug, Default)]
-struct Found {
+pub(super) struct Found {
     application_id: i64,
     /// Tables that are not SQLite's own, nor that of the migrations.
     tables: i64,
     applied: Applied,
+    /// None where the step that says so is missing.
+    least_protocol: Option<u32>,
 }
 
-/// The steps that this version knows, and which of them stand in the file. It may be in use; nothing is changed. A
-/// file that does not exist has none of them.
+/// The steps that this version knows, which of them stand in the file, and the protocol that it demands. It may be in use;
+/// nothing is changed. A file that does not exist has none of them.
 ///
 /// # Errors
 /// [`OpenError`] when the file cannot be read, is not a ledger, or is that of a newer version.
-pub async fn migration_status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
+pub async fn migration_report(path: &Path) -> Result<MigrationReport, OpenError> {
     let path = path.to_owned();
-    apart(move || status(&path)).await
+    apart(move || report(&path)).await
 }
 
 /// Makes the file where there is none, and applies the steps that it lacks. No gateway may have it open.
 ///
 /// # Errors
 /// [`OpenError`] when that cannot be done.
-pub async fn migrate(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
+pub async fn migrate(path: &Path) -> Result<MigrationReport, OpenError> {
+    changed(path, |_| Ok(())).await
+}
+
+/// The same, and then no process that speaks a lower protocol than this one opens the file any more.
+///
+/// # Errors
+/// [`OpenError`] when that cannot be done.
+pub async fn finish(path: &Path) -> Result<MigrationReport, OpenError> {
+    changed(path, |connection| connection.execute(FINISH, (PROTOCOL,)).map(|_| ())).await
+}
+
+/// It is only ever raised.
+const FINISH: &str = "UPDATE ledger SET least_protocol = max(least_protocol, ?1) WHERE one = 1";
+
+async fn changed(
+    path: &Path,
+    change: impl FnOnce(&Connection) -> Result<(), Error> + Send + 'static,
+) -> Result<MigrationReport, OpenError> {
     let path = path.to_owned();
     apart(move || {
         let path = lock::create(&path)?;
         let lock = FileLock::take(&path)?;
         let (connection, _) = open(&path)?;
+        change(&connection).map_err(|error| OpenError::database(&path, error))?;
         connection.close().map_err(|(_, error)| OpenError::database(&path, error))?;
         drop(lock);
-        status(&path)
+        report(&path)
     })
     .await
 }
@@ -66,12 +87,14 @@ pub(super) async fn apart<T: Send + 'static>(
         .unwrap_or_else(|error| Err(OpenError::Database { path: PathBuf::new(), reason: error.to_string() }))
 }
 
-fn status(path: &Path) -> Result<Vec<MigrationState>, OpenError> {
-    match lock::existing(path) {
-        Ok(path) => Ok(steps::states(&MIGRATOR, &inspect(&path)?.applied)),
-        Err(OpenError::Missing { .. }) => Ok(steps::states(&MIGRATOR, &Applied::new())),
-        Err(error) => Err(error),
-    }
+fn report(path: &Path) -> Result<MigrationReport, OpenError> {
+    let found = match lock::existing(path) {
+        Ok(path) => inspect(&path)?,
+        Err(OpenError::Missing { .. }) => Found::default(),
+        Err(error) => return Err(error),
+    };
+    let steps = steps::states(&MIGRATOR, &found.applied);
+    Ok(MigrationReport { steps, least_protocol: found.least_protocol })
 }
 
 /// Opens a file for writing with every step applied, and says what keeps its writes. Whoever calls this holds the lock.
@@ -108,7 +131,7 @@ pub(super) fn version() -> Option<i64> {
 }
 
 /// Looks into a file without changing it, and refuses what this version must not touch.
-fn inspect(path: &Path) -> Result<Found, OpenError> {
+pub(super) fn inspect(path: &Path) -> Result<Found, OpenError> {
     let fail = |error: Error| OpenError::database(path, error);
     let connection = settings::reader(path).map_err(fail)?;
     settings::verify_version(&connection).map_err(|unfit| unfit_at(path, unfit))?;
@@ -116,6 +139,16 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
     connection.close().map_err(|(_, error)| fail(error))?;
     judge(path, &found)?;
     Ok(found)
+}
+
+/// Looks into a file as [`inspect`] does, and refuses one that lacks a step.
+pub(super) fn current(path: &Path) -> Result<(), OpenError> {
+    let applied = inspect(path)?.applied;
+    if MIGRATOR.iter().all(|step| applied.contains_key(&step.version)) {
+        return Ok(());
+    }
+    let reason = "it has the schema of an older version; run fencegate migrate first".to_owned();
+    Err(OpenError::Unfit { path: path.to_owned(), reason })
 }
 
 pub(super) fn unfit_at(path: &Path, unfit: Unfit) -> OpenError {
@@ -141,7 +174,11 @@ fn look(connection: &Connection) -> Result<Found, Error> {
             applied.insert(row.get(0)?, row.get(1)?);
         }
     }
-    Ok(Found { application_id, tables, applied })
+    let said = one("SELECT count(*) FROM pragma_table_info('ledger') WHERE name = 'least_protocol'")?;
+    let least = "SELECT least_protocol FROM ledger WHERE one = 1";
+    let least_protocol =
+        if said > 0 { connection.query_row(least, (), |row| row.get(0)).optional()? } else { None };
+    Ok(Found { application_id, tables, applied, least_protocol })
 }
 
 fn judge(path: &Path, found: &Found) -> Result<(), OpenError> {

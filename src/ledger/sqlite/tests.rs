@@ -13,7 +13,7 @@ use crate::domain::policy::Definition;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Clock;
-use crate::protocol::rows::{NamespaceRow, ResourceRow};
+use crate::protocol::rows::{EverywhereRow, NamespaceRow, ResourceRow};
 
 struct Still;
 
@@ -45,11 +45,12 @@ fn wanted(resource: &ResourceName) -> Wanted {
 
 /// The change that a first advance of a resource makes.
 fn heard_of(resource: &ResourceName, token: u64) -> ChangeSet {
-    let namespace = NamespaceRow::first_use(resource.namespace(), Definition::default());
+    let namespace =
+        NamespaceRow::first_use(resource.namespace(), Definition::default(), &EverywhereRow::default());
     let mut after = ResourceRow::unheard(resource.clone(), &namespace);
     after.floor = Position::new(Epoch::ZERO, Token::new(token).unwrap());
     let mut changes = ChangeSet::default();
-    changes.namespaces.insert(namespace.namespace.clone(), namespace);
+    changes.namespaces.insert(namespace.namespace.clone(), RowChange { before: None, after: namespace });
     changes.resources.insert(resource.clone(), RowChange { before: None, after });
     changes
 }

@@ -69,6 +69,9 @@ pub(in super::super) fn announced_before(
     });
     let Some(intent) = own else { return Ok(None) };
     let Ok(scene) = Scene::find(context, snapshot, resource, now)? else { return Ok(None) };
+    if scene.is_stopped() {
+        return Ok(None);
+    }
     Ok(Some(first_step(&scene, intent.clone(), forward)))
 }
 

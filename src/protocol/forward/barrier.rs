@@ -101,6 +101,7 @@ impl Scene<'_> {
             BarrierFinding::Nothing => lane_moved(self),
             // What was read is older than the record: it would look like a store that has gone back.
             BarrierFinding::Cell { recorded, .. } if *recorded != self.row.cell => {}
+            BarrierFinding::Cell { .. } if self.is_stopped() => {}
             BarrierFinding::Cell { recorded: _, seen } => return self.cell_read(seen),
             BarrierFinding::Rewritten { position, base, validator } => {
                 self.rewritten(*position, base, validator);
@@ -118,6 +119,9 @@ impl Scene<'_> {
         }
         if !self.wanted().is_above(self.row.barrier) {
             return BarrierStep::Stands(self.row.clone());
+        }
+        if let Some(breaker) = &self.namespace.row.breaker {
+            return BarrierStep::Quarantined(breaker.found.clone());
         }
         match self.class {
             Class::Conditional => BarrierStep::ReadCell(self.row.cell.clone()),
@@ -172,13 +176,18 @@ impl Scene<'_> {
     /// The upstream holds a higher position than the barrier asked for.
     fn held_above(&mut self, holds: Position) {
         if holds.is_above(self.following()) {
-            let newest = self.newest();
-            self.quarantine(format!(
-                "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
-            ));
+            self.holds_more(holds);
             return;
         }
         self.reach(holds);
+    }
+
+    /// The upstream holds a position that was never issued or admitted here, as far as is recorded.
+    pub(super) fn holds_more(&mut self, holds: Position) {
+        let newest = self.newest();
+        let found = format!("it holds position {holds}, and the highest that is recorded here is {newest}");
+        self.forgotten(&found);
+        self.quarantine(found);
     }
 
     /// Nothing older than this can become authoritative any more.
@@ -208,7 +217,7 @@ impl Scene<'_> {
             let Ok(namespace) = InForce::find(self.context, self.snapshot, &resource.namespace()) else {
                 return Ok(false);
             };
-            if !has_barrier(&namespace, row, position) {
+            if namespace.row.breaker.is_some() || !has_barrier(&namespace, row, position) {
                 return Ok(false);
             }
         }

@@ -44,7 +44,7 @@ impl Scene<'_> {
             let evidence = Evidence { relayed, validator: Some(validator.clone()), resolution: None };
             return Ok(Settled::Done(self.apply(intent, evidence)?));
         }
-        if self.row.quarantined.is_some() {
+        if self.is_stopped() {
             return Ok(self.later(intent, intent.doubt));
         }
         if told.recorded != self.row.cell {
@@ -160,13 +160,20 @@ impl Scene<'_> {
                 self.row.barrier = self.row.barrier.or_higher(stamp.position);
                 Ok(Read::Recorded)
             }
-            StampKind::Barrier | StampKind::EmptyBarrier => Ok(Read::Contradicts(format!(
-                "the cell has the stamp {stamp} of a barrier that is not recorded"
-            ))),
+            StampKind::Barrier | StampKind::EmptyBarrier => {
+                let what = format!("the cell has the stamp {stamp} of a barrier that is not recorded");
+                if !announced || stamp.commit > self.row.commit_no {
+                    self.forgotten(&what);
+                }
+                Ok(Read::Contradicts(what))
+            }
             StampKind::Content | StampKind::Tombstone => {
                 let by = self.undecided().find(|intent| is_of(stamp, intent)).cloned();
                 let Some(by) = by else {
                     let what = format!("the cell has the stamp {stamp} of an operation that is not recorded");
+                    if !announced || !self.may_know(stamp) {
+                        self.forgotten(&what);
+                    }
                     return Ok(Read::Contradicts(what));
                 };
                 let validator = Some(found.clone());
@@ -174,6 +181,15 @@ impl Scene<'_> {
                 Ok(Read::Recorded)
             }
         }
+    }
+
+    /// Whether the operation of a stamp is recorded, or may have been before its record was pruned. A store that shows
+    /// the stamp of such a one has gone back itself.
+    fn may_know(&self, stamp: &Stamp) -> bool {
+        let pruned = self.row.pruned_through.is_some_and(|mark| !stamp.position.is_above(mark.position));
+        let Some(id) = &stamp.operation_id else { return pruned };
+        let key = (self.row.resource.clone(), stamp.incarnation, id.clone());
+        pruned || self.snapshot.operation(&key).is_some() || self.snapshot.intent(&key).is_some()
     }
 
     /// Rows 6 to 17 for a write that was admitted once, against the row as it is now. Rows 8 to 11 asked who may present

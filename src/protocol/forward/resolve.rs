@@ -32,7 +32,7 @@ pub(in super::super) fn resolve(
     };
     let record = end(&mut scene, intent, resolve)?;
     scene.changes.push(Change::Audited(AuditRow {
-        resource: resolve.resource.clone(),
+        subject: resolve.resource.clone().into(),
         verb: AuditVerb::Resolved,
         position: intent.record.position,
         reason: Some(format!(
@@ -42,6 +42,7 @@ pub(in super::super) fn resolve(
             resolve.reason,
             resolve.evidence
         )),
+        holder: None,
         at: now,
     }));
     Ok(scene.ended(Outcome::Resolved(Box::new(record))))

@@ -71,7 +71,7 @@ pub(in super::super) fn resume(
     if now < intent.due_at {
         return Ok(scene.settled(Settled::Later(intent.due_at)));
     }
-    if scene.row.quarantined.is_some() {
+    if scene.is_stopped() {
         let settled = scene.later(&intent, intent.doubt);
         return Ok(scene.settled(settled));
     }
@@ -188,12 +188,11 @@ impl Scene<'_> {
     fn overtaken(&mut self, intent: &IntentRow, holds: Position) -> Settled {
         // A barrier after a revoke is set one above all that was issued.
         if holds.is_above(self.following()) {
-            let newest = self.newest();
-            self.quarantine(format!(
-                "the upstream holds position {holds}, and the highest that is recorded here is {newest}"
-            ));
+            self.holds_more(holds);
         }
-        self.withdrawn(intent, Withdrawal::Refused(Refusal::StaleToken { bare_in_later_epoch: false }))
+        let external = self.namespace.definition().issuer.is_external();
+        let stale = Refusal::StaleToken { bare_in_later_epoch: false, external };
+        self.withdrawn(intent, Withdrawal::Refused(stale))
     }
 
     /// An attempt that may have acted, or may still act.

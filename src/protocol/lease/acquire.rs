@@ -11,6 +11,7 @@ use super::{
 };
 use crate::domain::lease::WaitOrder;
 use crate::protocol::Change;
+use crate::protocol::write::table::stopped;
 
 /// Acquires: in one step the old leases close, the tokens grow, the acquisition is recorded, and the floors rise where
 /// the contract says so. What stands against it on any resource stands against all of it.
@@ -38,11 +39,15 @@ pub(in super::super) fn acquire(
     if let Some(earlier) = snapshot.requested(&request_key) {
         return repeat(context, snapshot, earlier, (acquire.holder.as_ref(), acquire.ttl_ms), now);
     }
-    if let Some(found) = members.iter().find_map(|member| member.row.quarantined.clone()) {
-        return Ok(Decision::refused(Refusal::Quarantined { found }));
+    if let Some(refusal) = members.iter().find_map(|member| stopped(&member.namespace, &member.row)) {
+        return Ok(Decision::refused(refusal));
     }
     if members.iter().any(|member| member.row.life == Life::Cancelled) {
         return Ok(Decision::refused(Refusal::Cancelled));
+    }
+    // Whoever would wait would wait for nothing.
+    if members.iter().any(|member| member.following().is_none()) {
+        return Ok(Decision::refused(Refusal::TokenExhausted));
     }
     let request = Request {
         holder: acquire.holder.as_ref(),

@@ -36,7 +36,7 @@ pub(super) fn grant(
 ) -> Result<Decision, Inconsistent> {
     let mut positions = Vec::with_capacity(members.len());
     for member in &members {
-        let Some(position) = member.row.issued.following_in(member.namespace.row.epoch) else {
+        let Some(position) = member.following() else {
             return Ok(Decision::refused(Refusal::TokenExhausted));
         };
         positions.push(position);
@@ -68,10 +68,11 @@ pub(super) fn grant(
             view = Some(lease.view_at(now, &after, &namespace.row));
         }
         changes.push(Change::Audited(AuditRow {
-            resource: after.resource.clone(),
+            subject: after.resource.clone().into(),
             verb: request.verb,
             position,
             reason: None,
+            holder: request.holder.cloned(),
             at: now,
         }));
         resource_changed(&mut changes, known, after);

@@ -30,7 +30,8 @@ pub(in super::super) fn sweep(snapshot: &Snapshot, sweep: &Sweep, now: Timestamp
 fn is_forgettable(snapshot: &Snapshot, lease: &LeaseRow, now: Timestamp) -> bool {
     let newest = |(resource, _): (&ResourceName, Position)| {
         let row = snapshot.resource(resource);
-        row.is_none_or(|row| row.lease.is_some_and(|place| place.acquisition == lease.acquisition))
+        // A folded one has no row any more.
+        row.and_then(|row| row.lease).is_some_and(|place| place.acquisition == lease.acquisition)
     };
     let over = lease.ended_at.is_some_and(|at| at.plus(KEPT_AFTER_END) <= now);
     !lease.state.is_live() && over && !lease.members().any(newest)

@@ -2,6 +2,7 @@
 
 use super::super::command::Transfer;
 use super::super::rows::AuditVerb;
+use super::super::write::table::stopped;
 use super::{
     Context, Decision, EndCause, Inconsistent, LeaseState, Refusal, Request, Snapshot, Timestamp, ended,
     find, grant, repeat,
@@ -31,6 +32,9 @@ pub(in super::super) fn transfer(
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }
+    }
+    if let Some(refusal) = found.members.iter().find_map(|one| stopped(&one.namespace, &one.row)) {
+        return Ok(Decision::refused(refusal));
     }
     let request = Request {
         holder: Some(&transfer.holder),

@@ -1,6 +1,7 @@
 //! Why not: every refusal of the rules, and the row of the table that it comes from.
 
-use crate::domain::counter::{Epoch, Incarnation, Sequence};
+use crate::domain::breaker::Breaker;
+use crate::domain::counter::{Counter, Epoch, Incarnation, Sequence};
 use crate::domain::lease::{EndCause, LeaseState, TtlError};
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::Definition;
@@ -8,6 +9,7 @@ use crate::domain::position::Position;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::Namespace;
 
+use super::super::snapshot::OperationKey;
 use super::Blocker;
 
 /// Why not. Each variant knows what a caller needs in order to act on it.
@@ -23,6 +25,13 @@ pub enum Refusal {
     Quarantined {
         /// What was found that contradicts the record.
         found: String,
+    },
+    /// Row 5: the database was found to have gone back in time.
+    Stopped {
+        /// Where nothing goes on.
+        namespace: Namespace,
+        /// What stopped it.
+        breaker: Breaker,
     },
     /// Row 6.
     IncarnationGone {
@@ -61,6 +70,8 @@ pub enum Refusal {
     StaleToken {
         /// Whether the epoch was left out of the token while the namespace has moved on from epoch 0.
         bare_in_later_epoch: bool,
+        /// Whether positions come from elsewhere: an issuer that was reset gives out such positions too.
+        external: bool,
     },
     /// Row 12, where the operation may once have been recorded.
     OperationExpired,
@@ -135,6 +146,23 @@ pub enum Refusal {
     TtlOutOfBounds(TtlError),
     /// The counter is at its end.
     TokenExhausted,
+    /// Another counter is at its end.
+    CounterExhausted(Counter),
+    /// A new epoch is not begun while effects are under way, unless the caller says so.
+    OperationsOpen {
+        /// Some of them.
+        open: Vec<OperationKey>,
+    },
+    /// Another version of the definition is recorded than the one that was named.
+    VersionDiffers {
+        /// The recorded one.
+        recorded: u32,
+    },
+    /// A change of the definition that cannot be made with what is there.
+    ChangeUnsafe {
+        /// Which parts, and why.
+        why: String,
+    },
     /// The gateway issues no leases here.
     IssuerExternal,
 }
@@ -147,7 +175,7 @@ impl Refusal {
             Self::OperationMismatch => Some(1),
             Self::OperationInProgress => Some(3),
             Self::OutcomeUncertain => Some(4),
-            Self::Quarantined { .. } => Some(5),
+            Self::Quarantined { .. } | Self::Stopped { .. } => Some(5),
             Self::NotApplied => Some(2),
             Self::LaneBusy { .. } => Some(18),
             Self::IncarnationGone { .. } => Some(6),
@@ -177,6 +205,10 @@ impl Refusal {
             | Self::NoSuchLease
             | Self::TtlOutOfBounds(_)
             | Self::TokenExhausted
+            | Self::CounterExhausted(_)
+            | Self::OperationsOpen { .. }
+            | Self::VersionDiffers { .. }
+            | Self::ChangeUnsafe { .. }
             | Self::IssuerExternal => None,
         }
     }

@@ -109,6 +109,14 @@ pub struct OperationRecord {
     pub resolution: Option<Resolution>,
 }
 
+impl OperationRecord {
+    /// Where it stands.
+    #[must_use]
+    pub fn key(&self) -> (ResourceName, Incarnation, OperationId) {
+        (self.resource.clone(), self.incarnation, self.operation_id.clone())
+    }
+}
+
 /// How a doubt was ended that the gateway could not end by looking.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resolution {
@@ -161,7 +169,7 @@ impl IntentRow {
     /// Where its record stands.
     #[must_use]
     pub fn key(&self) -> (ResourceName, Incarnation, OperationId) {
-        (self.record.resource.clone(), self.record.incarnation, self.record.operation_id.clone())
+        self.record.key()
     }
 
     /// Whether it removes the whole resource.

@@ -1,6 +1,6 @@
 //! The decision table: the first matching row wins. Each step below is named for its rows.
 
-use crate::domain::counter::{Incarnation, Sequence};
+use crate::domain::counter::{CommitNo, Counter, Incarnation, Sequence};
 use crate::domain::lease::{AcquisitionTag, LeaseState};
 use crate::domain::operation::{Method, OperationState};
 use crate::domain::policy::{Contract, Issuer, Policy, Store};
@@ -30,6 +30,7 @@ pub(super) fn judge(case: &Case<'_>, changes: &mut Vec<Change>) -> Result<Verdic
             .or_else(|| policy(case))
             .or_else(|| precondition(case))
             .or_else(|| nothing_to_delete(case))
+            .or_else(|| exhausted(case))
             .or_else(|| super::super::forward::conflict(case))
     };
     Ok(match refusal {
@@ -54,8 +55,8 @@ pub(in super::super) fn judged_again(
 
 /// Rows 5 to 12.
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
-    quarantined(case.row)
-        .or_else(|| life(case))
+    // What may have been recorded once is no "none" either where its life or its incarnation is over.
+    expired_if_pruned(case, stopped(case.namespace, case.row).or_else(|| life(case)))
         .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
         .or_else(|| fence(case))
 }
@@ -116,8 +117,15 @@ fn undecided(case: &Case<'_>, addressed: Incarnation) -> Option<Verdict> {
 }
 
 /// Row 5.
-pub(in super::super) fn quarantined(row: &ResourceRow) -> Option<Refusal> {
-    row.quarantined.clone().map(|found| Refusal::Quarantined { found })
+pub(in super::super) fn stopped(namespace: &InForce, row: &ResourceRow) -> Option<Refusal> {
+    breaker(namespace).or_else(|| row.quarantined.clone().map(|found| Refusal::Quarantined { found }))
+}
+
+/// Row 5, as far as the whole namespace goes.
+pub(in super::super) fn breaker(namespace: &InForce) -> Option<Refusal> {
+    let row = &namespace.row;
+    let breaker = row.breaker.clone()?;
+    Some(Refusal::Stopped { namespace: row.namespace.clone(), breaker })
 }
 
 /// Rows 6 and 7.
@@ -226,21 +234,20 @@ fn fence(case: &Case<'_>) -> Option<Refusal> {
 
 /// Whether a position is below the floor or revoked.
 pub(in super::super) fn is_stale(namespace: &InForce, row: &ResourceRow, position: Position) -> bool {
-    position.is_below(row.effective_floor(namespace.row.epoch))
-        || row.revoked_through.is_some_and(|mark| position.is_revoked_through(mark))
+    row.has_fenced(position, namespace.row.epoch)
 }
 
 /// The refusal of a stale position; it knows whether the caller only forgot the epoch.
 pub(in super::super) fn stale(namespace: &InForce, claim: &Claim) -> Refusal {
     let later_epoch = namespace.row.epoch > crate::domain::counter::Epoch::ZERO;
-    Refusal::StaleToken { bare_in_later_epoch: claim.bare && later_epoch }
+    let external = namespace.definition().issuer.is_external();
+    Refusal::StaleToken { bare_in_later_epoch: claim.bare && later_epoch, external }
 }
 
 /// Whether the record of this operation may have been pruned: then "none" would be a guess.
 fn may_be_pruned(case: &Case<'_>) -> bool {
-    let Some(Mark { position: through, sequence }) = case.row.pruned_through else { return false };
-    let position = case.member.claim.position;
-    position.is_below(through) || (position == through && case.member.sequence <= sequence)
+    let mark = Mark { position: case.member.claim.position, sequence: case.member.sequence };
+    case.row.pruned_through.is_some_and(|through| !through.is_before(mark))
 }
 
 /// Row 13. An expiry that is seen here is written down even when the write is refused.
@@ -304,7 +311,7 @@ fn precondition(case: &Case<'_>) -> Option<Refusal> {
     expired_if_pruned(case, failed.then_some(Refusal::PreconditionFailed { current }))
 }
 
-/// A refusal by rows 12 to 17 of something that may have been recorded once is not a "none".
+/// A refusal by rows 5 to 7 or 12 to 17 of something that may have been recorded once is not a "none".
 fn expired_if_pruned(case: &Case<'_>, refusal: Option<Refusal>) -> Option<Refusal> {
     match refusal {
         Some(_) if may_be_pruned(case) => Some(Refusal::OperationExpired),
@@ -321,6 +328,19 @@ fn nothing_to_delete(case: &Case<'_>) -> Option<Refusal> {
         (Method::Delete, Store::Document) => case.tag.is_some(),
     };
     (!exists).then_some(Refusal::NothingToDelete)
+}
+
+/// What the write would count must not be at its end. Each undecided effect will take a commit number too.
+fn exhausted(case: &Case<'_>) -> Option<Refusal> {
+    let row = case.row;
+    if row.life == Life::Deleted && row.incarnation.next().is_none() {
+        return Some(Refusal::CounterExhausted(Counter::Incarnation));
+    }
+    let undecided = case.snapshot.intents_of(&row.resource).count();
+    let undecided = u64::try_from(undecided).unwrap_or(u64::MAX);
+    let last = row.commit_no.get().saturating_add(undecided);
+    let room = CommitNo::new(last).and_then(CommitNo::next).is_some();
+    (!room).then_some(Refusal::CounterExhausted(Counter::Commit))
 }
 
 /// The acquisition that a sealed token belongs to.

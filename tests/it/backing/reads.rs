@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencegate::backing::{Order, ReadFailed, ReadOrder, Upstream};
+use fencegate::backing::{Order, ReadAnswer, ReadFailed, ReadOrder, Upstream};
 use fencegate::domain::operation::Method;
 use fencegate::domain::store::StampPlace;
 use fencegate::domain::time::Millis;
@@ -15,6 +15,11 @@ use super::{
 };
 use crate::support::upstream::{Fault, Kind};
 
+/// What came with an answer.
+fn headers(answer: &ReadAnswer) -> Vec<(&str, &str)> {
+    answer.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect()
+}
+
 #[tokio::test]
 async fn a_read_gives_back_what_was_written() {
     let (scripted, upstream) = pair(Kind::Serial);
@@ -23,7 +28,7 @@ async fn a_read_gives_back_what_was_written() {
     let answer = upstream.read(order).await.unwrap();
     assert_eq!((answer.status, answer.length), (200, Some(5)));
     assert_eq!(answer.etag.as_deref(), Some("\"v1\""));
-    assert_eq!(answer.headers, [("content-type".to_owned(), "text/plain".to_owned())]);
+    assert_eq!(headers(&answer), [("content-type", "text/plain")]);
     assert_eq!(bytes(answer).await, b"hello");
     assert_eq!(scripted.log()[1].target, "/base/r?v=1");
     let head = upstream.read(ReadOrder { head: true, ..reading("n/r") }).await.unwrap();
@@ -48,7 +53,7 @@ async fn the_stamp_is_read_wherever_it_lies_and_its_header_is_not_shown() {
         let answer = upstream.read(reading("n/r")).await.unwrap();
         assert_eq!(answer.stamp, first.stamp, "{place:?}");
         assert_eq!(answer.etag.as_deref(), Some(one.as_str()), "{place:?}");
-        assert_eq!(answer.headers, [("content-type".to_owned(), "text/plain".to_owned())], "{place:?}");
+        assert_eq!(headers(&answer), [("content-type", "text/plain")], "{place:?}");
         let shown = String::from_utf8(bytes(answer).await).unwrap();
         let expected = if place == StampPlace::Json("/_f".to_owned()) {
             r#"{"a":1,"_f":"fg1;c;1;0.1;1;a"}"#

@@ -113,6 +113,7 @@ fn bench(permits: usize) -> Bench {
         identity,
         render: |_| Vec::new(),
         render_control: |_| Vec::new(),
+        render_whole: |_| Vec::new(),
     };
     let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting);
     Bench { ledger, gate, fault, confirmed, committer }

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 
 use super::histories::Dice;
 use super::lists::listed;
-use crate::support::commands::{Draft, acquire, control, release, renew, resource};
+use crate::support::commands::{Draft, acquire, control, epoch, release, renew, resource};
 use crate::support::engines::{Kind, Running, on_engines};
 use crate::support::forwards::{answer, barrier, draft, forward, resume, settle, validator};
 
@@ -34,6 +34,11 @@ struct Memory {
     drafts: Vec<Draft>,
     /// Announcements as they were last seen; older ones stay, for late answers.
     intents: Vec<IntentRow>,
+    /// Whether commands come one at a time. A store that is ahead of the record trips the breaker, and of several that
+    /// came together it is not said which of them still come before that.
+    alone: bool,
+    /// Epochs that were begun after that.
+    epoch: u128,
     /// Rewrites that a barrier asked for.
     rewrites: Vec<(&'static str, Base, Stamp)>,
 }
@@ -89,15 +94,19 @@ fn seen(dice: &mut Dice, memory: &Memory, intent: &IntentRow) -> CellSeen {
         1 => CellSeen::Unstamped(found),
         2 => CellSeen::Strange("no validator".to_owned()),
         3 => match memory.intent(dice) {
-            Some(other) => CellSeen::Stamped(found, stamp(dice, other)),
-            None => CellSeen::Absent,
+            Some(other) if memory.alone => CellSeen::Stamped(found, stamp(dice, other)),
+            Some(_) | None => CellSeen::Absent,
         },
         // As it was recorded when the send was announced.
         4 | 5 => match &intent.base {
             Base::Recorded(recorded) => CellSeen::Unstamped(recorded.clone()),
             Base::Absent | Base::Unread => CellSeen::Absent,
         },
-        _ => CellSeen::Stamped(found, stamp(dice, intent)),
+        _ => {
+            let stamp = stamp(dice, intent);
+            let ours = stamp.operation_id.is_some();
+            if memory.alone || ours { CellSeen::Stamped(found, stamp) } else { CellSeen::Unstamped(found) }
+        }
     }
 }
 
@@ -159,6 +168,7 @@ fn barrier_step(dice: &mut Dice, memory: &Memory) -> (Command, &'static str) {
             let seen = match dice.roll(3) {
                 0 => CellSeen::Absent,
                 1 => CellSeen::Unstamped(validator(&format!("v{}", dice.roll(2)))),
+                _ if !memory.alone => CellSeen::Unstamped(validator("v0")),
                 _ => memory.intent(dice).map_or(CellSeen::Absent, |intent| {
                     CellSeen::Stamped(validator("v0"), stamp(dice, intent))
                 }),
@@ -175,7 +185,7 @@ fn write(dice: &mut Dice, memory: &mut Memory, step: u128) -> (Draft, &'static s
     let sealed = own.find_map(|(_, grant)| grant.fencing_tokens.first());
     let token = match sealed {
         Some(token) if dice.roll(12) > 0 => token.0.clone(),
-        _ => (1 + u64::try_from(step).unwrap() / 12 + dice.roll(5)).to_string(),
+        _ => format!("{}.{}", memory.epoch, 1 + u64::try_from(step).unwrap() / 12 + dice.roll(5)),
     };
     let ordered = name.starts_with("aware") || name.starts_with("keyed") || name.starts_with("lane");
     let mut draft = draft(name, &token, &format!("op-{step}"), if ordered { 1 + dice.roll(6) } else { 0 });
@@ -236,7 +246,8 @@ fn next(dice: &mut Dice, memory: &mut Memory, ledger: &Ledger, number: u128) -> 
 
 async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, Running) {
     let mut running = Running::start(kind).await;
-    let (mut dice, mut memory, mut outcomes) = (Dice(seed), Memory::default(), Vec::new());
+    let (mut dice, mut outcomes) = (Dice(seed), Vec::new());
+    let mut memory = Memory { alone: batch == 1, ..Memory::default() };
     let mut number = 0;
     while number < steps {
         let mut commands = Vec::new();
@@ -252,6 +263,11 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
                 memory.learn(outcome, about);
             }
             outcomes.push(format!("{outcome:?}"));
+        }
+        if memory.alone && dice.roll(8) == 0 && !running.ledger.stopped().await.unwrap().is_empty() {
+            memory.epoch += 1;
+            let begun = epoch("*", &memory.epoch.to_string(), "a test", true);
+            outcomes.push(format!("{:?}", running.ledger.submit(begun).await));
         }
         if dice.roll(3) == 0 {
             running.clock.advance(*dice.pick(&[1, 100, 2_000, 7_000, 30_000]));
@@ -338,6 +354,8 @@ async fn gives_the_outcomes_of_the_reference(kind: Kind) {
         "Advance(",
         "Undecided(",
         "Quarantined",
+        "Stopped",
+        "Acted",
         "PendingBarrier",
         "replayed: true",
         "OperationInProgress",

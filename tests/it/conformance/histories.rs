@@ -14,22 +14,7 @@ use crate::support::engines::{Kind, Running, on_engines};
 
 on_engines!([sqlite Sqlite, postgres Postgres], [gives_the_outcomes_of_the_reference]);
 
-/// xorshift64*: the histories are the same in every run and on every machine.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let index = self.roll(u64::try_from(from.len()).unwrap());
-        &from[usize::try_from(index).unwrap()]
-    }
-}
+pub(super) use crate::support::dice::Dice;
 
 const NAMES: [&str; 11] = [
     "queued/a",
@@ -169,7 +154,7 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
     let running = Running::start(kind).await;
     let ledger = &running.ledger;
     let (mut dice, mut memory, mut outcomes) = (Dice(seed), Memory::default(), Vec::new());
-    let mut step = 0;
+    let (mut step, mut has_forgotten) = (0, false);
     while step < steps {
         let mut commands = Vec::new();
         for _ in 0..=dice.roll(batch) {
@@ -186,6 +171,12 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
         }
         if dice.roll(3) == 0 {
             running.clock.advance(dice.roll(40_000));
+        }
+        if !has_forgotten && step > steps * 3 / 4 {
+            // Long after: what is old goes, and everybody goes on.
+            has_forgotten = true;
+            running.clock.advance(31 * 86_400_000);
+            super::retention::forget(ledger).await;
         }
     }
     (outcomes, running)
@@ -275,6 +266,7 @@ async fn gives_the_outcomes_of_the_reference(kind: Kind) {
         "others: [LeaseMember",
         "FreshTokenRequired",
         "incarnation: Incarnation(3)",
+        "OperationExpired",
     ] {
         assert!(all.contains(word), "no history reached {word}");
     }

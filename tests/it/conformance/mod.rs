@@ -2,10 +2,14 @@
 
 mod answers;
 mod bodies;
+mod epochs;
 mod forwarded;
 mod histories;
 mod lists;
 mod races;
+mod replicas;
 mod restart;
+mod retention;
 mod sweeping;
+mod timelines;
 mod undecided;

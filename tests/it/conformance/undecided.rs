@@ -3,6 +3,7 @@
 use std::slice::from_ref;
 
 use bytes::Bytes;
+use fencegate::domain::breaker::Detector;
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::upstream::{CellSeen, Stamp, StampKind};
@@ -11,7 +12,7 @@ use fencegate::protocol::command::{BarrierFinding, Finding, Resolve, ResolveVerd
 use fencegate::protocol::outcome::{BarrierStep, Outcome, Refusal, Settled, Withdrawal};
 use fencegate::protocol::rows::{Done, IntentRow, OperationRecord, ResourceRow};
 
-use crate::support::commands::{acquire, granted, refused, resource};
+use crate::support::commands::{acquire, epoch, granted, refused, resource};
 use crate::support::engines::{Kind, Running, on_engines};
 use crate::support::forwards::{
     announced, answer, answered, barrier, draft, forward, position, resume, settle, settled, unstamped,
@@ -257,8 +258,13 @@ async fn what_is_known_of_a_cell_is_kept(kind: Kind) {
     running.ledger.submit(barrier("guarded/a", None, seen)).await.unwrap();
     let running = again(running, kind).await;
     let found = row(&running.ledger, "guarded/a").await.quarantined.unwrap();
+    // A barrier that nobody here has set: the record is behind, and the whole namespace stands still until a new epoch.
+    let stopped = refused(&running.ledger, acquire("guarded/b", "bob", 2)).await;
+    let Refusal::Stopped { breaker, .. } = stopped else { panic!("{stopped:?}") };
+    assert!(breaker.detector == Detector::Store && breaker.found.contains(&found), "{breaker:?}");
+    running.ledger.submit(epoch("guarded", "key", "looked", false)).await.unwrap();
     assert_eq!(
-        refused(&running.ledger, acquire("guarded/a", "bob", 2)).await,
+        refused(&running.ledger, acquire("guarded/a", "bob", 3)).await,
         Refusal::Quarantined { found }
     );
     running.stop().await;

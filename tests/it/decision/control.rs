@@ -40,11 +40,14 @@ fn everything_issued_so_far_is_refused_from_now_on() {
                     control = control.under(&world, &token_on(&owner, RESOURCE));
                 }
                 let decision = world.decide(&fencegate::protocol::Command::Control(control));
-                let audited = decision.changes.iter().find_map(|change| match change {
+                let told = decision.changes.iter().filter_map(|change| match change {
                     Change::Audited(row) => Some((row.verb, row.reason.as_deref(), row.position)),
                     _ => None,
                 });
-                assert_eq!(audited, Some((audit, Some("a test"), token(2))));
+                let told: Vec<_> = told.collect();
+                // How the lease ended, and by what.
+                let ended = (AuditVerb::Superseded, Some(cause.word()), token(2));
+                assert_eq!(told, [ended, (audit, Some("a test"), token(2))]);
                 world.apply(&decision.changes);
                 let row = world.row(RESOURCE);
                 assert_eq!(row.revoked_through, Some(token(2)));

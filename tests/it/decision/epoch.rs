@@ -33,15 +33,18 @@ fn a_bare_token_means_epoch_zero_for_ever() {
     let mut world = world(Contract::Observed, Issuer::Trusted { max_jump: None });
     world.written(&put(PATH, "first", "5"));
     let plain = world.write(&put(PATH, "old", "4"));
-    assert_eq!(plain.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: false }));
+    assert_eq!(plain.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: false, external: true }));
     world.set_epoch(2);
     let bare = world.write(&put(PATH, "bare", "900"));
-    assert_eq!(bare.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: true }));
+    assert_eq!(bare.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: true, external: true }));
     let bare = world.advance(RESOURCE, "900");
-    assert_eq!(bare.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: true }));
+    assert_eq!(bare.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: true, external: true }));
     for spelt in ["0.900", "1.900"] {
         let outcome = world.write(&put(PATH, "spelt", spelt));
-        assert_eq!(outcome.refusal(), Some(&Refusal::StaleToken { bare_in_later_epoch: false }));
+        assert_eq!(
+            outcome.refusal(),
+            Some(&Refusal::StaleToken { bare_in_later_epoch: false, external: true })
+        );
     }
     assert_eq!(word(&world.write(&put(PATH, "new", "2.1"))), Code::Admitted);
     assert_eq!(word(&world.write(&put(PATH, "ahead", "3.1"))), Code::EpochAhead);

@@ -6,6 +6,7 @@ use fencegate::domain::time::Millis;
 use fencegate::protocol::control::ControlVerb;
 use fencegate::protocol::outcome::{Blocked, Place};
 use fencegate::protocol::queue::{KEPT_AFTER, PLACES, TURN};
+use fencegate::protocol::rows::AuditVerb;
 use fencegate::protocol::{Change, Command};
 
 use super::scene::RESOURCE;
@@ -284,6 +285,7 @@ fn waiting_moves_nothing_but_the_queue() {
                     assert_eq!((before.state, after.state), (LeaseState::Held, LeaseState::Expired));
                     assert_eq!(after.acquisition, owner.acquisition_id.hash());
                 }
+                Change::Audited(row) => assert_eq!(row.verb, AuditVerb::Expired),
                 other => panic!("{other:?}"),
             }
         }

@@ -67,6 +67,11 @@ fn row_4_an_uncertain_operation_is_reported_as_such() {
 }
 
 #[test]
+fn row_5_nothing_is_written_where_a_person_has_to_look() {
+    assert_eq!(met(5), 28);
+}
+
+#[test]
 fn row_6_a_write_for_another_incarnation_is_gone() {
     assert_eq!(met(6), 28);
 }

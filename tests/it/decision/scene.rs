@@ -8,7 +8,8 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::position::Position;
 use fencegate::domain::precondition::EntityTag;
 use fencegate::protocol::rows::{
-    Done, EraRow, LeaseRow, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse, TargetRow,
+    Done, EraRow, EverywhereRow, LeaseRow, Mark, NamespaceRow, OperationRecord, ResourceRow, SavedResponse,
+    TargetRow,
 };
 
 use crate::support::code::{Code, word};
@@ -170,7 +171,7 @@ impl Scene {
 fn row(issued: u64) -> ResourceRow {
     let world = World::new(definitions()[0]);
     let namespace = fencegate::domain::resource::Namespace::parse("w").unwrap();
-    let base = NamespaceRow::first_use(namespace, *world.definition());
+    let base = NamespaceRow::first_use(namespace, *world.definition(), &EverywhereRow::default());
     let issued = if issued == 0 { Position::ZERO } else { token(issued) };
     ResourceRow {
         incarnation: Incarnation::new(2).unwrap(),

@@ -80,6 +80,10 @@ fn claims() -> Vec<Spoiler> {
 /// Rows 6 and 7.
 fn lives() -> Vec<Spoiler> {
     vec![
+        spoiler(5, "the breaker", Code::Stopped, everywhere, |scene| scene.world.trip()),
+        spoiler(5, "quarantined", Code::Quarantined, everywhere, |scene| {
+            scene.alter(|row| row.quarantined = Some("it has vanished".to_owned()));
+        }),
         spoiler(7, "cancelled", Code::Cancelled, everywhere, |scene| {
             scene.alter(|row| row.life = Life::Cancelled);
         }),

@@ -4,6 +4,7 @@ use fencegate::domain::lease::LeaseState;
 use fencegate::domain::policy::{Contract, Policy};
 use fencegate::protocol::Change;
 use fencegate::protocol::lease::KEPT_AFTER_END;
+use fencegate::protocol::rows::AuditVerb;
 
 use super::scene::{PATH, RESOURCE};
 use super::several::{ALL, CONTRACTS, world};
@@ -25,7 +26,14 @@ fn an_expired_lease_is_written_down_with_the_time_of_its_end() {
             let mut world = world.clone();
             world.wait_ms(late);
             let decision = world.decide(&sweep(&grant));
-            assert!(matches!(decision.changes.as_slice(), [Change::LeaseChanged { .. }]), "{decision:?}");
+            let [Change::LeaseChanged { .. }, Change::Audited(line)] = decision.changes.as_slice() else {
+                panic!("{decision:?}")
+            };
+            let lease = world.lease(&grant.acquisition_id);
+            assert_eq!(
+                (line.verb, line.position, line.at),
+                (AuditVerb::Expired, lease.position, lease.expires_at)
+            );
             world.apply(&decision.changes);
             let lease = world.lease(&grant.acquisition_id);
             assert_eq!((lease.state, lease.ended_at), (LeaseState::Expired, Some(lease.expires_at)));
@@ -101,7 +109,9 @@ fn a_lease_over_several_resources_is_swept_once_and_as_a_whole() {
     let mut world = world(Contract::Immediate);
     let grant = world.grant(&acquire_all(&ALL, 1));
     world.wait_ms(TTL_MS);
-    assert_eq!(world.decide(&sweep(&grant)).changes.len(), 1);
+    let decision = world.decide(&sweep(&grant));
+    let told = decision.changes.iter().filter(|change| matches!(change, Change::Audited(_))).count();
+    assert_eq!((decision.changes.len(), told), (1 + ALL.len(), ALL.len()), "each of them is told");
     world.tell(&sweep(&grant));
     for page in ALL {
         assert_eq!(word(&world.tell(&acquire_all(&[page], 9))), Code::Granted);

@@ -146,7 +146,8 @@ fn a_transfer_passes_queue_and_lock_delay_by() {
 
 #[test]
 fn a_transfer_is_told_apart_from_an_acquire_in_the_record() {
-    // Broken: nobody can see later that a lease was handed over. Must hold: a line of its own, with the new position.
+    // Broken: nobody can see later that a lease was handed over. Must hold: a line of its own, with the new position, and
+    // one for the lease that ended with it.
     let mut world = world(Contract::Immediate);
     let alice = world.acquire(RESOURCE);
     let decision = world.decide(&transfer(&alice, "bob", 9));
@@ -158,5 +159,5 @@ fn a_transfer_is_told_apart_from_an_acquire_in_the_record() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, [(AuditVerb::Transferred, token(2))]);
+    assert_eq!(told, [(AuditVerb::Superseded, token(1)), (AuditVerb::Transferred, token(2))]);
 }

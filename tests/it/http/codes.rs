@@ -17,7 +17,7 @@ use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
 use super::rows::{in_doubt, recorded_differently, troubled};
-use super::{upstreams, writing};
+use super::{epochs, upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
 pub(super) type Seen = BTreeSet<(String, String, String, u16)>;
@@ -66,12 +66,22 @@ fn calls() -> Vec<Ask> {
         resolve("one", "pages/a", "applied"),
         ask("GET", "/v1/namespaces"),
         ask("GET", "/v1/namespaces/pages"),
+        ask("GET", "/v1/timeline/pages/a"),
+        definition("elected", 1),
         ask("GET", "/v1/status"),
         ask("GET", "/livez"),
         ask("GET", "/readyz"),
         ask("GET", "/openapi.yaml"),
         ask("GET", "/docs/errors/deleted"),
+        epochs::begun("pages", "one"),
     ]
+}
+
+/// A change of a namespace's definition.
+pub(super) fn definition(namespace: &str, version: u32) -> Ask {
+    let body = json!({"reason": "r", "confirm": namespace, "version": version});
+    let path = format!("/v1/namespaces/{namespace}/definition");
+    ask("POST", &path).with("idempotency-key", "one").json(&body)
 }
 
 /// A verdict on an operation.
@@ -152,6 +162,8 @@ async fn commits_fail(seen: &mut Seen) {
         ask("POST", "/v1/writes").json(&json!({"writes": [member]})),
         ask("POST", "/v1/advance/jobs/a").json(&json!({"fencing_token": "1", "reason": "r"})),
         write("PATCH", "store-pages/a", &stored.token, "one").body("x"),
+        epochs::begun("pages", "one"),
+        definition("pages", 1),
     ];
     for ask in asks {
         house.clock.advance(1);
@@ -171,6 +183,9 @@ async fn definitions_differ(seen: &mut Seen) {
     for call in calls() {
         tried(seen, &house, call).await;
     }
+    tried(seen, &house, definition("tree", 1)).await.refused(409, "change_unsafe");
+    let open = House::over(in_doubt()).await;
+    tried(seen, &open, definition("store-pages", 1)).await.refused(409, "operations_open");
     let advance = json!({"fencing_token": "1", "reason": "r"});
     tried(seen, &house, ask("POST", "/v1/advance/pages/a").json(&advance)).await;
     for (id, code) in leases.iter().zip([(503, "definition_differs"), (404, "unknown_namespace")]) {
@@ -209,7 +224,7 @@ async fn standstill() -> House {
     for one in [release, ask("GET", "/v1/resources")] {
         let mut full = false;
         while !full {
-            let waiting = tokio::spawn(tower::ServiceExt::oneshot(house.router.clone(), one.request()));
+            let waiting = tokio::spawn(house.answering(one.request()));
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
@@ -259,7 +274,6 @@ async fn absences(seen: &mut Seen) {
         advance("jobs/a", "01"),
         advance("bound/a", &bound.token),
         advance("pages/busy", &super::rows::sealed("pages/busy", 4)),
-        advance("pages/busy", &super::rows::sealed("pages/busy", 9)),
         post("/v1/advance/jobs/a", json!({"reason": "r"})),
         post("/v1/advance/jobs/a", json!({"fencing_token": "1"})),
         resolve("a%20b", "pages/a", "applied"),
@@ -281,9 +295,29 @@ async fn absences(seen: &mut Seen) {
         ask("GET", "/v1/namespaces/nobody"),
         ask("GET", "/docs/errors/nothing"),
     ];
-    for ask in asks.into_iter().chain(calls()) {
+    for ask in asks.into_iter().chain(told_and_defined()).chain(calls()) {
         tried(seen, &house, ask).await;
     }
+}
+
+/// What is refused of timelines and of changes of a definition.
+fn told_and_defined() -> Vec<Ask> {
+    let post = |path: &str, body: serde_json::Value| ask("POST", path).json(&body);
+    vec![
+        ask("GET", "/v1/timeline/pages"),
+        ask("GET", "/v1/timeline/nobody/a"),
+        ask("GET", "/v1/timeline/pages/never"),
+        definition("a%2Fb", 1),
+        definition("nobody", 1),
+        definition("pages", 7),
+        definition("pages", 1).without("idempotency-key"),
+        definition("pages", 1).without("idempotency-key").with("idempotency-key", "a b"),
+        post("/v1/namespaces/pages/definition", json!({"confirm": "pages", "version": 1}))
+            .with("idempotency-key", "k"),
+        definition("pages", 1),
+        post("/v1/namespaces/pages/definition", json!({"reason": "other", "confirm": "pages", "version": 1}))
+            .with("idempotency-key", "one"),
+    ]
 }
 
 /// Repeats of a request id.
@@ -327,6 +361,7 @@ fn beyond_reach(method: &str, path: &str, code: &str) -> Option<&'static str> {
         "request_timeout" => Some("takes 30 s of real time; held by a test beside the code"),
         "internal" if reads => Some("only a fault of the program makes it"),
         "draining" if reads => Some("reads go on to the end"),
+        "counter_exhausted" => Some("nobody changes a definition that often"),
         "token_jump" | "deleted" if path.starts_with("/v1/advance") => {
             Some("the rules let an advance go as far as it likes, and precede a re-creation")
         }
@@ -345,6 +380,7 @@ async fn every_described_refusal_is_seen_and_no_other() {
     writing::refused_before_a_store(&mut seen).await;
     upstreams::refused(&mut seen).await;
     ownership::refused(&mut seen).await;
+    epochs::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {
         for (code, status) in codes {

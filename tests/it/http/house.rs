@@ -1,4 +1,4 @@
-//! A door over rows in memory, without a socket: requests go into the router and whole answers come out. Every answer is
+//! A door over rows in memory, without a socket: requests go in at the front and whole answers come out. Every answer is
 //! held against `openapi.yaml` and against what all answers have in common.
 
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
+use axum::response::Response;
 use bytes::Bytes;
 use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
@@ -15,7 +16,7 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Clock, Millis};
-use fencegate::http::{Door, render_control, render_receipt, router};
+use fencegate::http::{Door, Front, render_control, render_receipt, render_whole};
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::Engine;
 use fencegate::ledger::read::Reader;
@@ -23,7 +24,6 @@ use fencegate::ledger::{Ledger, Setting, memory};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -42,7 +42,8 @@ pub(super) const LOCK_DELAY_MS: u64 = 5_000;
 
 /// A door with what a test turns.
 pub(super) struct House {
-    pub(super) router: axum::Router,
+    pub(super) front: Front,
+    pub(super) ledger: Ledger,
     pub(super) clock: Arc<ManualClock>,
     pub(super) draining: CancellationToken,
     pub(super) script: Arc<Script>,
@@ -159,6 +160,7 @@ impl House {
             identity,
             render: render_receipt,
             render_control,
+            render_whole,
         };
         let (ledger, _committer) = Ledger::start(vec![engine], reader, setting);
         let draining = CancellationToken::new();
@@ -170,15 +172,15 @@ impl House {
             plan.entropy.clone(),
             impatient.clone(),
         );
-        let router = router(Door {
+        let front = Front::new(Door {
             dispatch,
-            ledger,
+            ledger: ledger.clone(),
             clock: plan.clock.unwrap_or_else(|| clock.clone()),
             entropy: plan.entropy,
             draining: draining.clone(),
             started_at: clock.wall(),
         });
-        Self { router, clock, draining, script, impatient }
+        Self { front, ledger, clock, draining, script, impatient }
     }
 
     /// Sends a request and holds the answer against the contract.
@@ -189,10 +191,15 @@ impl House {
         answer
     }
 
+    /// Sends a request as it is; the answer may be waited for elsewhere.
+    pub(super) fn answering(&self, request: Request<Body>) -> impl Future<Output = Response> + use<> {
+        let front = self.front.clone();
+        async move { front.answer(request).await }
+    }
+
     /// Sends a request as it is.
     pub(super) async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (head, body) = response.into_parts();
+        let (head, body) = self.answering(request).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         Answer { status: head.status.as_u16(), headers: head.headers, bytes }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::codes::{Seen, note};
 use super::house::{Answer, Ask, House, LOCK_DELAY_MS, ask, write};
-use super::rows::{sealed, troubled};
+use super::rows::troubled;
 
 /// A control call of an operator, with a key.
 pub(super) fn control(verb: &str, name: &str, body: &Value) -> Ask {
@@ -57,7 +57,6 @@ async fn calls_refused(seen: &mut Seen, house: &House) {
             (control(verb, jobs, &by("3.1")), 409, "epoch_ahead"),
             (control(verb, jobs, &by("4")), 412, "stale_token"),
             (control(verb, "pages/busy", &by("0.5")), 403, "token_not_yours"),
-            (control(verb, "pages/busy", &by(&sealed("pages/busy", 9))), 503, "issuer_behind"),
             (
                 control(verb, "pages/busy", &reason)
                     .without("idempotency-key")

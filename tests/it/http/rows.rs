@@ -13,8 +13,8 @@ use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::{Base, Payload};
 use fencegate::ledger::changeset::{ChangeSet, IntentChange, RowChange};
 use fencegate::protocol::rows::{
-    ForwardedHead, IntentRow, LeaseRef, LeaseRow, Life, Mark, NamespaceRow, OperationRecord, RequestKey,
-    ResourceRow,
+    EverywhereRow, ForwardedHead, IntentRow, LeaseRef, LeaseRow, Life, Mark, NamespaceRow, OperationRecord,
+    RequestKey, ResourceRow,
 };
 use uuid::Uuid;
 
@@ -46,13 +46,13 @@ pub(super) fn namespace_row(name: &str) -> NamespaceRow {
     let namespace = Namespace::parse(name.split('/').next().unwrap()).unwrap();
     let definition =
         namespaces().rules(&namespace).map_or_else(Definition::default, |rules| rules.definition);
-    NamespaceRow::first_use(namespace, definition)
+    NamespaceRow::first_use(namespace, definition, &EverywhereRow::default())
 }
 
 /// Adds a resource, with its namespace.
 pub(super) fn add(rows: &mut ChangeSet, after: ResourceRow) {
     let namespace = namespace_row(after.resource.as_str());
-    rows.namespaces.insert(namespace.namespace.clone(), namespace);
+    rows.namespaces.insert(namespace.namespace.clone(), RowChange { before: None, after: namespace });
     rows.resources.insert(after.resource.clone(), RowChange { before: None, after });
 }
 
@@ -169,8 +169,9 @@ pub(super) fn recorded_differently() -> (ChangeSet, [String; 2]) {
         id
     });
     add(&mut rows, resource("store-pages/a"));
+    add(&mut rows, resource("tree/a"));
     for row in rows.namespaces.values_mut() {
-        row.definition = Definition { policy: Policy::Session, ..row.definition };
+        row.after.definition = Definition { policy: Policy::Session, scope: 0, ..row.after.definition };
     }
     (rows, ids)
 }

@@ -4,21 +4,24 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fencegate::domain::breaker::Breaker;
 use fencegate::domain::counter::{Incarnation, LedgerSeq};
 use fencegate::domain::lease::AcquisitionHash;
 use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::resource::{Address, Bucket, ResourceName};
+use fencegate::domain::subject::Subject;
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::Payload;
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
 use fencegate::ledger::read::{
-    DocumentRead, LeaseRead, OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
+    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
 use fencegate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord};
-use fencegate::protocol::snapshot::OperationKey;
+use fencegate::protocol::snapshot::{ControlKey, OperationKey};
 
 /// What goes wrong from now on.
 #[derive(Debug, Default)]
@@ -127,6 +130,22 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.watched(resources))
     }
 
+    fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
+        self.scripted(self.inner.audit(resource, before, limit))
+    }
+
+    fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
+        self.scripted(self.inner.refusals(resource))
+    }
+
+    fn troubled(&self, filter: ResourceFilter) -> Reading<'_, Vec<ResourceName>> {
+        self.scripted(self.inner.troubled(filter))
+    }
+
+    fn uncertain(&self, resources: Vec<ResourceName>) -> Reading<'_, Vec<(ResourceName, OperationId)>> {
+        self.scripted(self.inner.uncertain(resources))
+    }
+
     fn expired(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRef>> {
         self.scripted(self.inner.expired(now, limit))
     }
@@ -153,6 +172,18 @@ impl Reader for ScriptedReader {
 
     fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
         self.scripted(self.inner.pending(now, limit))
+    }
+
+    fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {
+        self.scripted(self.inner.old_operations(from, before, limit))
+    }
+
+    fn old_controls(&self, before: Timestamp, limit: u32) -> Reading<'_, Vec<ControlKey>> {
+        self.scripted(self.inner.old_controls(before, limit))
+    }
+
+    fn has_old_audit(&self, before: Timestamp) -> Reading<'_, bool> {
+        self.scripted(self.inner.has_old_audit(before))
     }
 
     fn time(&self) -> Reading<'_, Timestamp> {
@@ -182,6 +213,10 @@ impl Reader for ScriptedReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         self.scripted(self.inner.namespaces())
+    }
+
+    fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
+        self.scripted(self.inner.stopped())
     }
 
     fn durability(&self) -> Reading<'_, String> {

@@ -28,7 +28,6 @@ async fn what_there_is_not_is_a_problem_too() {
     ] {
         assert!(house.get(path).await.refused(404, "not_found").contains("openapi.yaml"), "{path}");
     }
-    house.call(ask("POST", "/v1/timeline/pages/a")).await.refused(404, "not_found");
     assert!(house.get("/docs/errors/stale").await.refused(404, "not_found").contains("stale_token"));
 }
 
@@ -146,7 +145,7 @@ async fn a_namespace_that_is_configured_differently_is_named_and_not_served() {
     assert_eq!(shown["differs"], differs);
     assert_eq!(
         house.get("/v1/status").await.expect(200)["namespaces"]["differing"],
-        json!(["pages", "store-pages"])
+        json!(["pages", "store-pages", "tree"])
     );
     let ready = house.get("/readyz?verbose").await.expect(200);
     assert_eq!((ready["ready"].as_bool(), ready["checks"][2]["ok"].as_bool()), (Some(true), Some(false)));
@@ -182,12 +181,12 @@ async fn status_and_health_say_what_runs() {
     let verbose = house.get("/readyz?verbose=1").await.expect(200);
     let names: Vec<&str> =
         verbose["checks"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ledger", "reads", "definitions", "accepting"]);
+    assert_eq!(names, ["ledger", "reads", "definitions", "accepting", "breaker"]);
     house.script.reads_fail.store(true, std::sync::atomic::Ordering::SeqCst);
     let unready = house.get("/readyz?verbose").await.expect(503);
     let failing: Vec<bool> =
         unready["checks"].as_array().unwrap().iter().map(|one| one["ok"].as_bool().unwrap()).collect();
-    assert_eq!(failing, [true, false, false, true]);
+    assert_eq!(failing, [true, false, false, true, false]);
     assert_eq!(house.get("/livez").await.status, 200);
     house.script.reads_fail.store(false, std::sync::atomic::Ordering::SeqCst);
     house.draining.cancel();

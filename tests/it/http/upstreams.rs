@@ -186,6 +186,21 @@ async fn a_doubt_is_ended_by_a_person() {
     }
     let resource = house.get("/v1/resources/store-pages/a").await.expect(200);
     assert_eq!((&resource["state"], &resource["lane"]), (&json!("needs_attention"), &json!("one")));
+    // Whatever list it stands in, it is what it is where it is shown alone.
+    house.acquire("pages/other").await;
+    for (asked, found) in [
+        ("state=needs_attention", 1),
+        ("state=needs_attention&life=active", 1),
+        ("state=needs_attention&life=cancelled", 0),
+        ("state=needs_attention&namespace=pages", 0),
+        ("state=generating&namespace=store-pages", 0),
+        ("namespace=store-pages", 1),
+    ] {
+        let listed = house.get(&format!("/v1/resources?{asked}")).await.expect(200);
+        let items = listed["items"].as_array().unwrap();
+        assert_eq!(items.len(), found, "{asked}: {listed}");
+        assert!(items.iter().all(|item| item["state"] == "needs_attention"), "{asked}: {listed}");
+    }
     house.call(impatient("PUT", "store-pages/a", &own.token, "two")).await.refused(409, "lane_busy");
     let revoked = house.call(control("revoke", "store-pages/a", &json!({"reason": "r"}))).await.expect(202);
     assert_eq!((&revoked["lane"], &revoked["in_flight"]), (&json!("one"), &json!(["one"])));

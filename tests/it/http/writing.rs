@@ -91,7 +91,6 @@ fn cases(
         case("pages/fresh", &fresh.token, &[("idempotency-key", "")], "operation_id_required", 428),
         case("ledger/a", &ledger.token, &[], "sequence_required", 428),
         case("drafts/a", &drafts.token, &[], "precondition_required", 428),
-        own("pages/busy", 9, "issuer_behind", 503),
     ]
 }
 
@@ -113,7 +112,7 @@ fn request(method: &str, case: &Case) -> Ask {
 }
 
 /// The same request as the member of a batch.
-fn member(method: &str, request: &Ask) -> Value {
+pub(super) fn member(method: &str, request: &Ask) -> Value {
     let mut member = json!({"method": method, "resource": request.path.trim_start_matches("/fenced/")});
     for (name, value) in request.headers.iter().filter(|(name, _)| name != "prefer") {
         let field = match name.as_str() {
@@ -127,7 +126,7 @@ fn member(method: &str, request: &Ask) -> Value {
     member
 }
 
-fn batch(member: &Value) -> Ask {
+pub(super) fn batch(member: &Value) -> Ask {
     ask("POST", "/v1/writes").json(&json!({"writes": [member]}))
 }
 

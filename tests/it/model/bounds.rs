@@ -16,9 +16,13 @@ pub(super) struct Bounds {
     pub(super) generations: u64,
     /// Epoch advances.
     pub(super) epochs: u64,
+    /// Whether the breaker may trip at any time.
+    pub(super) trips: bool,
     pub(super) templates: Vec<Template>,
     /// Pairs of templates that also come as one write.
     pub(super) batches: Vec<(usize, usize)>,
+    /// Whether records are forgotten, at any time and as soon as they may be.
+    pub(super) prunes: bool,
     /// Whether leases are handed over, and resources revoked, cancelled and reopened.
     pub(super) calls: bool,
 }
@@ -117,9 +121,11 @@ impl Bounds {
             pages,
             generations,
             epochs: 1,
+            trips: false,
             templates: Vec::new(),
             batches: Vec::new(),
             calls: false,
+            prunes: false,
         }
     }
 

@@ -31,6 +31,7 @@ pub(super) fn judge(
         }
         Outcome::Controlled(done) => {
             assert!(known.is_none(), "one call, carried out twice (I2)");
+            assert!(!history.stopped, "something was ended while the breaker was tripped");
             match call.verb {
                 ControlVerb::Revoke | ControlVerb::Cancel => end(history, bounds, call, now),
                 ControlVerb::Reopen => reopen(history, bounds, call),

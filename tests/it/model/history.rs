@@ -75,12 +75,16 @@ pub(super) struct Page {
     pub(super) called: Vec<Called>,
     pub(super) contents: [Option<Content>; 3],
     pub(super) applied: Vec<Applied>,
+    /// Applied operations of which nothing is recorded any more.
+    pub(super) forgotten: Vec<Applied>,
 }
 
 /// The whole history that matters.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     pub(super) epoch: u64,
+    /// Whether the breaker has tripped, and no epoch was begun since.
+    pub(super) stopped: bool,
     pub(super) pages: Vec<Page>,
     pub(super) grants: Vec<Grant>,
 }
@@ -101,8 +105,9 @@ impl History {
             called: Vec::new(),
             contents: [None; 3],
             applied: Vec::new(),
+            forgotten: Vec::new(),
         };
-        Self { epoch: 0, pages: vec![page; pages], grants: Vec::new() }
+        Self { epoch: 0, stopped: false, pages: vec![page; pages], grants: Vec::new() }
     }
 
     /// What the owner of a grant must be told about it now.

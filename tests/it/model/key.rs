@@ -17,11 +17,17 @@ use super::steps::plain;
 pub(super) fn key(snapshot: &Snapshot, history: &History, now: Timestamp) -> [u8; 16] {
     let mut bytes = Bytes(Vec::with_capacity(1_024));
     bytes.put(history.epoch);
+    bytes.put(u64::from(history.stopped));
     bytes.put(u64::from(snapshot.namespaces().next().is_some()));
     for page in &history.pages {
         for at in [page.acknowledged, page.registered] {
             bytes.put(at.0);
             bytes.put(at.1);
+        }
+        for done in &page.forgotten {
+            for part in [done.incarnation, done.operation, done.at.0, done.at.1] {
+                bytes.put(part);
+            }
         }
     }
     for row in snapshot.resources() {
@@ -81,10 +87,12 @@ impl Bytes {
         }
         self.put(row.incarnation.get());
         self.put(row.commit_no.get());
-        let applied = row.applied.map(|mark| (mark.position, plain(mark.sequence)));
-        let (position, sequence) = applied.unwrap_or_default();
-        self.position(position);
-        self.put(sequence);
+        for mark in [row.applied, row.pruned_through] {
+            let (position, sequence) =
+                mark.map(|mark| (mark.position, plain(mark.sequence))).unwrap_or_default();
+            self.position(position);
+            self.put(sequence);
+        }
     }
 
     fn record(&mut self, record: &OperationRecord) {

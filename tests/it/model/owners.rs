@@ -4,7 +4,7 @@ use fencegate::domain::lease::{EndCause, LeaseState};
 use fencegate::domain::policy::{Contract, Issuer};
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::outcome::Grant as Answer;
-use fencegate::protocol::rows::ResourceRow;
+use fencegate::protocol::rows::{AuditVerb, ResourceRow};
 use fencegate::protocol::{Change, Outcome, Refusal};
 
 use super::bounds::Bounds;
@@ -112,6 +112,7 @@ fn granted(
     answer: &Answer,
     now: Timestamp,
 ) {
+    assert!(!history.stopped, "a token was issued while the breaker was tripped");
     let at = plain_position(answer.view.lease.position);
     let last = history.pages[page].granted;
     assert!(at > last && at.1 == last.1 + 1 && at.0 == history.epoch, "I8: {at:?} after {last:?}");
@@ -184,7 +185,12 @@ pub(super) fn judge_release(
 /// Renewing and releasing touch nothing of another's.
 fn only_of(history: &History, number: usize, changes: &[Change]) {
     let own = history.grants[number].id.hash();
+    let ends = [AuditVerb::Released, AuditVerb::Expired, AuditVerb::Superseded];
     for change in changes {
+        if let Change::Audited(line) = change {
+            assert!(ends.contains(&line.verb), "{line:?}");
+            continue;
+        }
         let Change::LeaseChanged { before, .. } = change else { panic!("{change:?}") };
         assert_eq!(before.acquisition, own, "another's lease was touched");
     }
@@ -205,6 +211,7 @@ pub(super) fn judge_advance(
         return;
     }
     let Outcome::Advanced(_) = outcome else { panic!("{outcome:?}") };
+    assert!(!history.stopped, "a floor was raised while the breaker was tripped");
     if bounds.world.definition().issuer == Issuer::Gateway {
         let Token::Grant(number) = token else { panic!("a position that was never issued moved the fence") };
         let live = history.is_live(&history.grants[number], now);

@@ -8,10 +8,11 @@ use fencegate::domain::policy::{Contract, Issuer, Policy};
 use fencegate::domain::position::Position;
 use fencegate::domain::time::Timestamp;
 use fencegate::protocol::outcome::{MemberVerdict, Verdict, Written};
-use fencegate::protocol::rows::Life;
+use fencegate::protocol::rows::{AuditVerb, Life};
 use fencegate::protocol::{Change, Outcome, Refusal, Snapshot};
 
 use super::bounds::Bounds;
+use super::forgetting;
 use super::history::{Applied, At, Content, History};
 use super::steps::{Token, Told, plain};
 use crate::support::world::name;
@@ -23,6 +24,11 @@ pub(super) fn plain_position(position: Position) -> At {
 /// I19: what was refused or replayed changes nothing; an end of a lease that was seen may be written down.
 pub(super) fn changes_nothing(changes: &[Change]) {
     for change in changes {
+        // And so it may be told.
+        if let Change::Audited(line) = change {
+            assert!(matches!(line.verb, AuditVerb::Expired | AuditVerb::Superseded), "I19: {line:?}");
+            continue;
+        }
         let Change::LeaseChanged { before, after } = change else { panic!("I19: {change:?}") };
         let ends = matches!(after.state, LeaseState::Expired | LeaseState::Superseded);
         assert!(before.state == LeaseState::Held || before.state == LeaseState::Expired, "I19: {before:?}");
@@ -83,7 +89,11 @@ fn judge_verdict(history: &History, told: &Told<'_>, verdict: &MemberVerdict) {
     match &verdict.verdict {
         Verdict::Replay(written) => judge_replay(history, told, written),
         Verdict::Refuse(Refusal::OperationMismatch) => assert_eq!(same, Some(false), "I6"),
-        Verdict::Refuse(_) | Verdict::Admit { .. } => assert_eq!(same, None, "I4, I5: it is in the store"),
+        Verdict::Refuse(refusal) => {
+            assert_eq!(same, None, "I4, I5: it is in the store");
+            forgetting::refused(history, told, Some(refusal));
+        }
+        Verdict::Admit { .. } => assert_eq!(same, None, "I4, I5: it is in the store"),
     }
 }
 
@@ -109,6 +119,7 @@ fn judge_replay(history: &History, told: &Told<'_>, written: &Written) {
 fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timestamp) {
     let definition = bounds.world.definition();
     let (page, template) = (&history.pages[told.template.page], told.template);
+    forgetting::refused(history, told, None);
     assert!(
         told.at >= page.acknowledged,
         "I9, I10: {:?} after {:?} was acknowledged",
@@ -120,6 +131,7 @@ fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timest
     assert!(told.at > page.ended, "I16: at or below the position of the removal");
     assert!(told.at > page.revoked, "I10: {:?} after {:?} was revoked", told.at, page.revoked);
     assert!(!page.cancelled, "a cancelled job went on");
+    assert!(!history.stopped, "something was admitted while the breaker was tripped");
     let born = *page.births.last().unwrap();
     assert!(told.at >= born, "I16: older than this incarnation");
     assert!(template.incarnation == 0 || template.incarnation == page.incarnation() && !page.deleted, "I16");

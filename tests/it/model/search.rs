@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fencegate::domain::time::{Millis, Timestamp};
-use fencegate::protocol::rows::NamespaceRow;
-use fencegate::protocol::{Change, Decision, Snapshot, decide};
+use fencegate::protocol::{Change, Decision, Outcome, Refusal, Snapshot, decide};
 
 use super::bounds::Bounds;
 use super::history::History;
 use super::key::key;
+use super::promises::changes_nothing;
 use super::steps::Step;
-use super::{calls, owners, promises};
+use super::{calls, forgetting, owners, promises};
 use crate::support::code::{Code, words};
 use crate::support::world::{TTL_MS, check};
 
@@ -87,10 +87,10 @@ fn tell(parents: &[(usize, Step)], mut number: usize, last: Step) {
 fn take(bounds: &Bounds, state: &State, step: Step, met: &mut Met) -> Option<State> {
     met.transitions += 1;
     let Some(command) = state.history.command(bounds, step) else {
-        return Some(by_hand(bounds, state, step));
+        return Some(State { now: state.now.plus(Millis::new(TTL_MS / 2)), ..state.clone() });
     };
     let decision = decide(&bounds.world.context(), &state.snapshot, &command, state.now).unwrap();
-    let codes = words(&decision.outcome);
+    let codes = if matches!(step, Step::Trip | Step::Epoch) { Vec::new() } else { words(&decision.outcome) };
     for code in &codes {
         *met.codes.entry(*code).or_default() += 1;
     }
@@ -116,6 +116,11 @@ fn take(bounds: &Bounds, state: &State, step: Step, met: &mut Met) -> Option<Sta
 
 fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, decision: &Decision) {
     let (outcome, changes, now) = (&decision.outcome, decision.changes.as_slice(), state.now);
+    if let Outcome::Refused(Refusal::Stopped { .. }) = outcome {
+        assert!(history.stopped, "nothing is stopped");
+        changes_nothing(changes);
+        return;
+    }
     match step {
         Step::Acquire { page, request } => {
             owners::judge_acquire(history, bounds, (page, request), outcome, changes, now);
@@ -128,27 +133,20 @@ fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, deci
         Step::Transfer(number) => {
             owners::judge_transfer(history, bounds, number, outcome, changes, now);
         }
+        Step::Prune(page) => forgetting::judge(history, page, changes),
         Step::Control(told) => calls::judge(history, bounds, told, outcome, changes, now),
         Step::Write { .. } | Step::Batch { .. } => {
             let told = state.history.told(bounds, step);
             promises::judge_write(history, bounds, &told, outcome, changes, now);
         }
-        Step::Tick | Step::Epoch => {}
+        Step::Trip => {
+            assert_eq!(outcome, &Outcome::Tidied);
+            history.stopped = true;
+        }
+        Step::Epoch => {
+            assert!(matches!(outcome, Outcome::Acted(done) if !done.replayed), "{outcome:?}");
+            (history.epoch, history.stopped) = (history.epoch + 1, false);
+        }
+        Step::Tick => {}
     }
-}
-
-/// Time passes, or an operator advances the epoch.
-fn by_hand(bounds: &Bounds, state: &State, step: Step) -> State {
-    let mut after = state.clone();
-    if step == Step::Tick {
-        after.now = after.now.plus(Millis::new(TTL_MS / 2));
-        return after;
-    }
-    let namespace = fencegate::domain::resource::Namespace::parse("w").unwrap();
-    let row = state.snapshot.namespace(&namespace).cloned();
-    let mut row = row.unwrap_or_else(|| NamespaceRow::first_use(namespace, *bounds.world.definition()));
-    row.epoch = row.epoch.next().unwrap();
-    after.history.epoch = row.epoch.get();
-    after.snapshot.insert_namespace(row);
-    after
 }

@@ -1,18 +1,24 @@
 //! What can happen next, and the command that it is.
 
-use fencegate::domain::counter::Sequence;
+use fencegate::domain::breaker::{Breaker, Detector};
+use fencegate::domain::counter::{Incarnation, Sequence};
 use fencegate::domain::lease::{AcquisitionTag, Holder};
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::Position;
+use fencegate::domain::resource::ResourceName;
 use fencegate::domain::seal::SealVerdict;
+use fencegate::domain::subject::Subject;
+use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Advance, Claim, Member, Transfer, Write};
 use fencegate::protocol::control::{Control, ControlVerb};
+use fencegate::protocol::prune::{Prunable, Prune};
+use fencegate::protocol::whole::{Deed, WholeAct};
 use uuid::Uuid;
 
 use super::bounds::{Bounds, Template};
-use super::history::{At, History};
-use crate::support::world::{TTL_MS, acquire_by, at, name, release, renew};
+use super::history::{Applied, At, History};
+use crate::support::world::{NAMESPACE, TTL_MS, acquire_by, at, name, release, renew};
 
 /// A token as it stands on a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +60,12 @@ pub(super) enum Step {
     /// A lease is handed over.
     Transfer(usize),
     Control(Call),
+    /// Records of a page are forgotten that are not needed any more.
+    Prune(usize),
     /// Half a ttl passes.
     Tick,
+    /// The database is found to have gone back in time.
+    Trip,
     /// An operator advances the epoch.
     Epoch,
 }
@@ -135,7 +145,13 @@ impl History {
         if self.epoch < bounds.epochs {
             steps.push(Step::Epoch);
         }
+        if bounds.trips && !self.stopped {
+            steps.push(Step::Trip);
+        }
         for page in 0..bounds.pages.len() {
+            if bounds.prunes && !self.pages[page].applied.is_empty() {
+                steps.push(Step::Prune(page));
+            }
             if bounds.world.definition().issuer.is_external() {
                 steps.push(Step::Acquire { page, request: 1 });
             } else {
@@ -221,7 +237,9 @@ impl History {
             | Step::Advance { .. }
             | Step::Transfer(_)
             | Step::Control(_)
+            | Step::Prune(_)
             | Step::Tick
+            | Step::Trip
             | Step::Epoch => Vec::new(),
         }
     }
@@ -239,15 +257,35 @@ impl History {
         })
     }
 
+    /// Everything is proposed in the order in which it was recorded, and is as old as it has to be.
+    fn prune(&self, resource: ResourceName, page: usize) -> Command {
+        let key = |done: &Applied| {
+            let id = OperationId::parse(&done.operation.to_string()).unwrap();
+            (Incarnation::new(done.incarnation).unwrap(), id)
+        };
+        let operations = self.pages[page].applied.iter().map(key).collect();
+        let what = Prunable::Operations { resource, operations };
+        Command::Prune(Prune { kept: Millis::default(), what })
+    }
+
     /// The command of a step; none where no command is sent.
     pub(super) fn command(&self, bounds: &Bounds, step: Step) -> Option<Command> {
         Some(match step {
-            Step::Tick | Step::Epoch => return None,
+            Step::Tick => return None,
+            Step::Trip => {
+                let (detector, at) = (Detector::Witness, Timestamp::default());
+                whole(Deed::Trip(Breaker { detector, at, found: String::new() }))
+            }
+            Step::Epoch => {
+                let key = OperationId::parse(&(self.epoch + 1).to_string()).unwrap();
+                whole(Deed::AdvanceEpoch { key, reason: String::new(), leave_open: false })
+            }
             Step::Acquire { page, request } => {
                 acquire_by(bounds.pages[page], u128::from(request), "", Some(TTL_MS))
             }
             Step::Renew(number) => renew(&self.grants[number].id),
             Step::Transfer(number) => self.transfer(number),
+            Step::Prune(page) => self.prune(name(bounds.pages[page]), page),
             Step::Control(told) => Command::Control(Control {
                 verb: told.verb,
                 resource: name(bounds.pages[told.page]),
@@ -271,6 +309,10 @@ impl History {
             }
         })
     }
+}
+
+fn whole(deed: Deed) -> Command {
+    Command::Whole(WholeAct { subject: Subject::parse(NAMESPACE).unwrap(), deed })
 }
 
 /// A sequence as a plain number; zero for none.

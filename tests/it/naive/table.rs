@@ -20,16 +20,16 @@ impl Plain {
         }
         // 6
         if write.incarnation != 0 && write.incarnation != row.incarnation {
-            return Code::IncarnationGone;
+            return Self::unless_forgotten(row, write, Code::IncarnationGone);
         }
         // 7
         if row.life == CANCELLED {
-            return Code::Cancelled;
+            return Self::unless_forgotten(row, write, Code::Cancelled);
         }
         if row.life == DELETED {
             let again = !write.delete && write.at > row.revoked && write.incarnation == 0;
             if !again {
-                return Code::Deleted;
+                return Self::unless_forgotten(row, write, Code::Deleted);
             }
         }
         // 8 to 10
@@ -48,12 +48,7 @@ impl Plain {
             return Code::AdvanceForbidden;
         }
         if let Some(code) = self.rows_12_to_17(row, write) {
-            // Retention: what those rows refuse may have been recorded once.
-            if write.at < row.pruned || write.at == row.pruned && write.sequence <= row.pruned_sequence {
-                Code::OperationExpired
-            } else {
-                code
-            }
+            Self::unless_forgotten(row, write, code)
         } else {
             let there = if write.delete && write.target == 0 {
                 row.life != DELETED && row.commit > 0 && row.applied >= row.born
@@ -61,6 +56,15 @@ impl Plain {
                 !write.delete || row.targets[write.target].is_some()
             };
             if there { Code::Admitted } else { Code::NothingToDelete }
+        }
+    }
+
+    /// Retention: what is refused here may have been recorded once.
+    fn unless_forgotten(row: &Resource, write: &PlainWrite, code: Code) -> Code {
+        if write.at < row.pruned || write.at == row.pruned && write.sequence <= row.pruned_sequence {
+            Code::OperationExpired
+        } else {
+            code
         }
     }
 

@@ -9,7 +9,7 @@ use crate::support::postgres::{fresh, needed_binaries, patience};
 use super::opening::hosts;
 
 /// Waits until the primary holds every commit back until `second` has it.
-async fn strictly_replicated(primary: &Cluster) {
+pub(super) async fn strictly_replicated(primary: &Cluster) {
     primary
         .tell(&["ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (second)'", "SELECT pg_reload_conf()"])
         .await;

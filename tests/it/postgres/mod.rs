@@ -7,6 +7,8 @@ mod failover;
 mod faults;
 mod locks;
 mod opening;
+mod regress;
+mod upgrade;
 
 use std::process::Command;
 

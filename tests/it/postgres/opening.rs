@@ -33,7 +33,7 @@ async fn an_empty_database_is_made_ready_by_the_first_start() {
     let second = site.start();
     let status = first.client().get("/v1/status").await.expect(200);
     assert_eq!(status["database"]["engine"], "postgres", "{status}");
-    assert_eq!(status["database"]["schema_version"], 3);
+    assert_eq!(status["database"]["schema_version"], 4);
     let durability = status["database"]["durability"].as_str().unwrap();
     assert!(durability.contains("fsync") && durability.contains("synchronous_commit"), "{durability}");
     let other = second.client().get("/v1/status").await.expect(200);
@@ -91,8 +91,9 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
     let alice = first.client().acquire("jobs/a", "alice").await;
     first.client().put("jobs/a", &alice.token, "op-1", "body", &[]).await.expect(201);
     assert_eq!(first.terminate(), Some(0));
-    let to_the_first = BACK_TO_THE_SECOND_STEP.iter().chain(&BACK_TO_THE_FIRST_STEP).copied().collect();
-    for back in [BACK_TO_THE_SECOND_STEP.to_vec(), to_the_first] {
+    let to_the_second = [&BACK_TO_THE_THIRD_STEP[..], &BACK_TO_THE_SECOND_STEP].concat();
+    let to_the_first = [&to_the_second[..], &BACK_TO_THE_FIRST_STEP].concat();
+    for back in [BACK_TO_THE_THIRD_STEP.to_vec(), to_the_second, to_the_first] {
         for text in back {
             admin(&database.url, text).await;
         }
@@ -108,6 +109,20 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
         assert_eq!(second.terminate(), Some(0));
     }
 }
+
+/// What the fourth step adds, taken away again. The types of the steps before were left alone.
+pub(super) const BACK_TO_THE_THIRD_STEP: [&str; 9] = [
+    "DROP TABLE everywhere, refusals",
+    "ALTER TABLE namespaces DROP COLUMN breaker",
+    "ALTER TABLE ledger DROP COLUMN least_protocol",
+    "ALTER TABLE audit DROP COLUMN holder",
+    "DROP INDEX resources_quarantined",
+    "DROP INDEX intents_uncertain",
+    "DROP INDEX operations_by_hour, audit_by_time, controls_by_time",
+    "DROP TYPE new_namespace_v2, changed_namespace_v1, changed_everywhere_v1, new_audit_v2, noted_refusal_v1, \
+     aged_audit_v1",
+    "DELETE FROM fencegate_migrations WHERE version = 4",
+];
 
 /// What the third step adds, taken away again. The types of the steps before were left alone.
 const BACK_TO_THE_SECOND_STEP: [&str; 6] = [

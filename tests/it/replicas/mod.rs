@@ -1,5 +1,6 @@
 //! Three gateways in processes of their own over one database, with no coordination but its row locks.
 
+mod definitions;
 mod ends;
 mod pauses;
 mod races;

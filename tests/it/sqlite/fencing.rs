@@ -164,7 +164,7 @@ async fn rows_that_are_there_are_never_overwritten() {
 
     let mut set = ChangeSet::default();
     let namespace = rows.namespaces().next().unwrap().clone();
-    set.namespaces.insert(namespace.namespace.clone(), namespace);
+    set.namespaces.insert(namespace.namespace.clone(), RowChange { before: None, after: namespace });
     refuse(&mut engine, &set, "a namespace").await;
 
     let mut set = changed(&row, raised(&row, 90));

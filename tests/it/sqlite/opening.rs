@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, migrate, migration_status};
+use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, migrate, migration_report};
 use fencegate::protocol::outcome::Settled;
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ async fn a_fresh_database_says_how_it_keeps_writes() {
     let place = Place::new();
     let (engine, _, identity) = place.parts().await;
     assert_eq!((identity.engine, identity.database), ("sqlite", DATABASE));
-    assert_eq!(identity.schema_version, Some(3));
+    assert_eq!(identity.schema_version, Some(4));
     assert!(identity.durability.contains("journal_mode=wal, synchronous=FULL"), "{}", identity.durability);
     for file in ["f.db", "f.db-wal", "f.db-shm", "f.db.lock"] {
         assert_eq!(mode(&place.folder.path().join(file)), 0o600, "{file} is for its owner alone");
@@ -102,8 +102,8 @@ async fn the_schema_of_a_newer_version_is_refused() {
     )
     .await;
     let refused = place.database().await.err();
-    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 3, .. })), "{refused:?}");
-    assert!(matches!(migration_status(&place.path()).await, Err(OpenError::Newer { .. })));
+    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 4, .. })), "{refused:?}");
+    assert!(matches!(migration_report(&place.path()).await, Err(OpenError::Newer { .. })));
     assert!(refused.unwrap().to_string().contains("run the newer version"));
 }
 
@@ -120,8 +120,9 @@ async fn a_schema_that_was_made_otherwise_is_refused() {
 /// lease is still its owner's, and a repeat of a write is a replay.
 #[tokio::test]
 async fn a_database_of_the_release_before_is_brought_forward() {
-    let to_the_first = [BACK_TO_THE_SECOND_STEP, BACK_TO_THE_FIRST_STEP].concat();
-    for back in [BACK_TO_THE_SECOND_STEP.to_owned(), to_the_first] {
+    let to_the_second = [BACK_TO_THE_THIRD_STEP, BACK_TO_THE_SECOND_STEP].concat();
+    let to_the_first = [&to_the_second, BACK_TO_THE_FIRST_STEP].concat();
+    for back in [BACK_TO_THE_THIRD_STEP.to_owned(), to_the_second, to_the_first] {
         let running = crate::support::engines::Running::start(crate::support::engines::Kind::Sqlite).await;
         let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
         let publish = Draft::put("single/a", &alice.fencing_tokens[0].0, "publish", "body");
@@ -143,6 +144,13 @@ async fn a_database_of_the_release_before_is_brought_forward() {
         running.stop().await;
     }
 }
+
+/// What the fourth step adds, taken away again.
+pub(super) const BACK_TO_THE_THIRD_STEP: &str = "DROP TABLE everywhere; ALTER TABLE namespaces DROP COLUMN breaker; \
+    ALTER TABLE ledger DROP COLUMN least_protocol; DROP INDEX audit_of_resource; ALTER TABLE audit DROP COLUMN holder; \
+    DROP INDEX audit_by_time; DROP INDEX controls_by_time; \
+    DROP TABLE refusals; DROP INDEX resources_quarantined; DROP INDEX intents_uncertain; \
+    DELETE FROM _sqlx_migrations WHERE version = 4;";
 
 /// What the third step adds, taken away again.
 const BACK_TO_THE_SECOND_STEP: &str = "DROP TABLE intents; DROP TABLE intent_pieces; DROP INDEX leases_pending; \
@@ -180,17 +188,17 @@ async fn the_database_of_somebody_else_is_left_alone() {
 #[tokio::test]
 async fn the_steps_of_the_schema_are_listed_and_applied() {
     let place = Place::new();
-    let before = migration_status(&place.path()).await.unwrap();
+    let before = migration_report(&place.path()).await.unwrap().steps;
     assert!(!before.is_empty() && before.iter().all(|step| !step.applied));
     assert!(!place.path().exists(), "asking makes no file");
-    let after = migrate(&place.path()).await.unwrap();
+    let after = migrate(&place.path()).await.unwrap().steps;
     assert!(after.iter().all(|step| step.applied) && after.len() == before.len());
     assert_eq!(mode(&place.path()), 0o600);
-    assert_eq!(migrate(&place.path()).await.unwrap(), after);
+    assert_eq!(migrate(&place.path()).await.unwrap().steps, after);
 
     let running = place.run().await;
     running.put(&put("free/a", "one", "7", 1)).await;
-    assert_eq!(migration_status(&place.path()).await.unwrap(), after, "a database in use can be asked");
+    assert_eq!(migration_report(&place.path()).await.unwrap().steps, after, "a database in use can be asked");
     running.close().await;
     place.check().await;
 }
@@ -199,7 +207,7 @@ async fn the_steps_of_the_schema_are_listed_and_applied() {
 #[tokio::test]
 async fn every_step_in_the_folder_is_in_the_binary() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/sqlite");
-    let embedded = migration_status(Path::new("there is no such file")).await.unwrap();
+    let embedded = migration_report(Path::new("there is no such file")).await.unwrap().steps;
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), embedded.len());
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fencegate::domain::breaker::Breaker;
 use fencegate::domain::counter::{Incarnation, Sequence};
 use fencegate::domain::document::{BodyDigest, ContentType, Document};
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
@@ -20,7 +21,7 @@ use fencegate::domain::time::{Clock, Timestamp};
 use fencegate::ledger::engine::Identity;
 use fencegate::ledger::read::Reader;
 use fencegate::ledger::sqlite::{Database, OpenError, OpenMode, SqliteEngine, SqliteReader};
-use fencegate::ledger::{Committers, Ledger, Setting, Unserved, memory};
+use fencegate::ledger::{Committers, Ledger, Setting, Unserved, WitnessFile, memory};
 use fencegate::protocol::command::{Member, Write};
 use fencegate::protocol::outcome::{Receipt, Written};
 use fencegate::protocol::{Command, Outcome};
@@ -29,6 +30,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
 use uuid::Uuid;
 use zeroize::Zeroizing;
+
+use crate::support::postgres::patience;
 
 /// The id that every fresh database of these tests gets.
 pub(crate) const DATABASE: Uuid = Uuid::from_u128(0xFE4C);
@@ -92,6 +95,33 @@ impl Place {
         Running::over(self.database().await.unwrap()).await
     }
 
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.folder.path().join("apart.witness")
+    }
+
+    /// With a witness, in blocks of so many commits.
+    pub(crate) async fn run_watched(&self, block: u64) -> Running {
+        let file = WitnessFile::open(&self.witness()).unwrap().in_blocks_of(block);
+        Running::over(self.database().await.unwrap().watched_by(file).await.unwrap()).await
+    }
+
+    /// A copy of the file as it is, made as a backup is made.
+    pub(crate) async fn back_up(&self, name: &str) -> PathBuf {
+        let copy = self.folder.path().join(name);
+        meddle(&self.path(), &format!("VACUUM INTO '{}'", copy.display())).await;
+        copy
+    }
+
+    /// Puts a backup in the place of the database, as the runbook says.
+    pub(crate) fn restore(&self, copy: &Path) {
+        for gone in ["f.db", "f.db-wal", "f.db-shm"] {
+            std::fs::remove_file(self.folder.path().join(gone)).unwrap_or_default();
+        }
+        let new = self.folder.path().join("restored");
+        std::fs::copy(copy, &new).unwrap();
+        std::fs::rename(new, self.path()).unwrap();
+    }
+
     /// What SQLite itself says of a file that was closed.
     pub(crate) async fn check(&self) {
         let verdict: String = answer(&self.path(), "PRAGMA integrity_check").await;
@@ -118,6 +148,33 @@ impl Running {
         let (engine, reader, identity) = memory::open(DATABASE, clock);
         let (ledger, committer) = Ledger::start(vec![engine], Arc::new(reader), setting(identity));
         Self { ledger, committer }
+    }
+
+    /// The breakers of all namespaces, by name; of those that were never used as `*`.
+    pub(crate) async fn breakers(&self, place: &Place) -> BTreeMap<String, Option<Breaker>> {
+        let rows = self.ledger.read(|reader: &dyn Reader| reader.namespaces()).await.unwrap();
+        let mut found: BTreeMap<_, _> =
+            rows.into_iter().map(|row| (row.namespace.as_str().to_owned(), row.breaker)).collect();
+        let everywhere = "SELECT coalesce((SELECT breaker FROM everywhere WHERE bucket = 0), '')";
+        let text: String = answer(&place.path(), everywhere).await;
+        found.insert("*".to_owned(), Breaker::parse(&text));
+        found
+    }
+
+    /// Waits until the breaker of everything has tripped, and tells what it says.
+    pub(crate) async fn tripped(&self, place: &Place) -> Breaker {
+        patience::until("the breaker trips", 20, async || {
+            let found = self.breakers(place).await;
+            let one = found["*"].clone()?;
+            found.values().all(|breaker| breaker.as_ref() == Some(&one)).then_some(one)
+        })
+        .await
+    }
+
+    /// Nothing has tripped.
+    pub(crate) async fn is_whole(&self, place: &Place) {
+        let found = self.breakers(place).await;
+        assert!(found.values().all(Option::is_none), "{found:?}");
     }
 
     pub(crate) async fn put(&self, draft: &Draft) -> Written {
@@ -287,5 +344,6 @@ fn setting(identity: Identity) -> Setting {
         identity,
         render: |receipt: &Receipt| format!("{receipt:?}").into_bytes(),
         render_control: |_| Vec::new(),
+        render_whole: |_| Vec::new(),
     }
 }

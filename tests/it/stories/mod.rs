@@ -1,5 +1,6 @@
 //! One file per failure of the problem, over real HTTP against a whole gateway.
 
+mod called_off;
 mod changed_payload;
 mod delayed_request;
 mod deletion_and_recreation;
@@ -11,3 +12,4 @@ mod lost_answer;
 mod paused_worker;
 mod recovery;
 mod restart;
+mod told;

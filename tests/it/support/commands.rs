@@ -1,18 +1,21 @@
 //! Short words for commands.
 
 use bytes::Bytes;
+use fencegate::domain::breaker::{Breaker, Detector};
 use fencegate::domain::counter::{Incarnation, Sequence};
 use fencegate::domain::document::{BodyDigest, ContentType, Document};
 use fencegate::domain::operation::{Fingerprint, Method, OperationId};
 use fencegate::domain::position::PresentedToken;
 use fencegate::domain::precondition::{Preconditions, TagList};
 use fencegate::domain::resource::{Address, Path, ResourceName};
-use fencegate::domain::time::Millis;
+use fencegate::domain::subject::Subject;
+use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::ledger::Ledger;
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Acquire, Advance, Member, Release, Renew, Transfer, Wait, Write};
 use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{Grant, Outcome, Refusal, Written};
+use fencegate::protocol::whole::{Deed, WholeAct};
 use uuid::Uuid;
 
 pub(crate) fn resource(name: &str) -> ResourceName {
@@ -74,6 +77,20 @@ pub(crate) fn control(
     let claim = token.map(|token| ledger.claim(&resource, &PresentedToken::parse(token).unwrap()));
     let key = (!key.is_empty()).then(|| OperationId::parse(key).unwrap());
     Command::Control(Control { verb, resource, claim, reason: "test".to_owned(), key })
+}
+
+/// What was found, for the breaker of a namespace or of all of them.
+pub(crate) fn trip(subject: &str, found: &str) -> Command {
+    let at = Timestamp::from_ms(7);
+    let deed = Deed::Trip(Breaker { detector: Detector::Witness, at, found: found.to_owned() });
+    Command::Whole(WholeAct { subject: Subject::parse(subject).unwrap(), deed })
+}
+
+/// A new epoch of a namespace or of all of them.
+pub(crate) fn epoch(subject: &str, key: &str, reason: &str, leave_open: bool) -> Command {
+    let (key, reason) = (OperationId::parse(key).unwrap(), reason.to_owned());
+    let deed = Deed::AdvanceEpoch { key, reason, leave_open };
+    Command::Whole(WholeAct { subject: Subject::parse(subject).unwrap(), deed })
 }
 
 pub(crate) fn renew(grant: &Grant) -> Command {

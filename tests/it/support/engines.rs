@@ -11,7 +11,7 @@ use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::Millis;
 use fencegate::ledger::sqlite::OpenMode;
 use fencegate::ledger::{Committers, Ledger, Setting, keys, memory, postgres as engine, sqlite};
-use fencegate::protocol::outcome::{ControlView, Receipt};
+use fencegate::protocol::outcome::{ControlView, Receipt, WholeView};
 use tempfile::TempDir;
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -106,7 +106,7 @@ impl Running {
         Self::over(Place::new(kind).await, Arc::new(ManualClock::new())).await
     }
 
-    async fn over(place: Place, clock: Arc<ManualClock>) -> Self {
+    pub(crate) async fn over(place: Place, clock: Arc<ManualClock>) -> Self {
         let (ledger, committer) = match &place {
             Place::Nowhere => {
                 let (engine, reader, identity) = memory::open(DATABASE, clock.clone());
@@ -126,6 +126,17 @@ impl Running {
             Place::Server(fresh) => on_server(fresh, clock.clone()).await,
         };
         Self { ledger, clock, committer, place }
+    }
+
+    /// A second gateway over the same server.
+    pub(crate) async fn beside(&self) -> Ledger {
+        let Place::Server(fresh) = &self.place else { panic!("only a server takes two") };
+        on_server(fresh, self.clock.clone()).await.0
+    }
+
+    /// The server, where there is one.
+    pub(crate) const fn server(&self) -> Option<&Fresh> {
+        if let Place::Server(fresh) = &self.place { Some(fresh) } else { None }
     }
 
     /// Stops in good order: every clone of the ledger must be gone.
@@ -172,11 +183,15 @@ pub(crate) fn keyring() -> Keyring {
 }
 
 fn setting(identity: fencegate::ledger::engine::Identity) -> Setting {
-    Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control }
+    Setting { namespaces: namespaces(), keyring: keyring(), identity, render, render_control, render_whole }
 }
 
 /// Stand-ins for the door's answers: every field is in them, so a difference shows.
 fn render_control(view: &ControlView<'_>) -> Vec<u8> {
+    format!("{view:?}").into_bytes()
+}
+
+fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
     format!("{view:?}").into_bytes()
 }
 

@@ -11,7 +11,8 @@ use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Va
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
-use fencegate::domain::time::Clock;
+use fencegate::domain::time::{Clock, Millis};
+use fencegate::limits::OPERATION_RETENTION_MS;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -86,7 +87,9 @@ impl Gateway {
             },
             max_connections: 8,
             seal_key: KeySource::File(folder.path().join("fencegate.key")),
+            witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            operation_retention: Millis::new(OPERATION_RETENTION_MS),
             namespaces: namespaces.clone(),
             stores: stores.clone(),
         };
@@ -142,6 +145,11 @@ impl Process {
     /// Starts `fencegate serve` in a folder and waits until it listens.
     pub(crate) fn start(folder: &Path) -> Self {
         Self::heard(command(folder))
+    }
+
+    /// The same, by a command that is prepared already.
+    pub(crate) fn start_as(command: Command) -> Self {
+        Self::heard(command)
     }
 
     /// The same, with so many descriptors.

@@ -1,5 +1,7 @@
 //! A snapshot of only what a command wants, as an engine loads it.
 
+use fencegate::domain::resource::Namespace;
+use fencegate::domain::subject::Subject;
 use fencegate::protocol::incarnation::{addressed, begun};
 use fencegate::protocol::rows::EraRow;
 use fencegate::protocol::{Snapshot, Wanted};
@@ -32,9 +34,24 @@ pub(crate) fn only(all: &Snapshot, wanted: &Wanted) -> Snapshot {
             some.insert_era(EraRow { resource: row.resource.clone(), incarnation, born });
         }
     }
+    some.set_everywhere(all.everywhere().clone());
+    for subject in &wanted.whole {
+        let within = |name: &Namespace| *subject == Subject::Everywhere || name.as_str() == subject.as_str();
+        let rows = all.namespaces().filter(|row| within(&row.namespace));
+        rows.for_each(|row| some.insert_namespace(row.clone()));
+        let used = all.resources().map(|row| row.resource.namespace()).filter(within);
+        used.for_each(|name| some.set_populated(name));
+        let open = all.intents().filter(|intent| within(&intent.record.resource.namespace()));
+        open.for_each(|intent| some.insert_intent(intent.clone()));
+    }
     for address in &wanted.targets {
         if let Some(row) = all.target(address) {
             some.insert_target(address.resource.clone(), row.clone());
+        }
+    }
+    for resource in &wanted.recorded {
+        if let Some(record) = all.operations().find(|record| record.resource == *resource) {
+            some.insert_operation(record.clone());
         }
     }
     for record in wanted.controls.iter().filter_map(|key| all.control(key)) {

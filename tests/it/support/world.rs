@@ -14,8 +14,8 @@ use fencegate::domain::resource::{Address, Namespace, Path, ResourceName};
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::command::{Acquire, Advance, Claim, Member, Release, Renew, Write};
-use fencegate::protocol::outcome::{ControlView, Grant, LeaseView, Receipt, Written};
-use fencegate::protocol::rows::{LeaseRow, NamespaceRow, ResourceRow, TargetRow};
+use fencegate::protocol::outcome::{ControlView, Grant, LeaseView, Receipt, WholeView, Written};
+use fencegate::protocol::rows::{EverywhereRow, LeaseRow, NamespaceRow, ResourceRow, TargetRow};
 use fencegate::protocol::{
     Change, Command, Context, Decision, Outcome, Snapshot, Wanted, decide, invariants,
 };
@@ -64,6 +64,11 @@ pub(crate) fn render_control(view: &ControlView<'_>) -> Vec<u8> {
     format!("{:?} {:?}", view.resource.life, view.resource.revoked_through).into_bytes()
 }
 
+/// What an act on a whole namespace answers.
+pub(crate) fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
+    format!("{} {} {:?}", view.subject, view.epoch, view.open).into_bytes()
+}
+
 /// The receipt of these worlds leaves the time out, so that a history that ran slower gives the same bytes.
 pub(crate) fn render(receipt: &Receipt) -> Vec<u8> {
     format!("{} {} {}", receipt.operation_id, receipt.position, receipt.commit).into_bytes()
@@ -94,7 +99,9 @@ impl World {
     pub(crate) fn set_epoch(&mut self, epoch: u64) {
         let namespace = Namespace::parse(NAMESPACE).unwrap();
         let mut row = self.snapshot.namespace(&namespace).cloned();
-        let mut row = row.take().unwrap_or_else(|| NamespaceRow::first_use(namespace, self.definition));
+        let mut row = row.take().unwrap_or_else(|| {
+            NamespaceRow::first_use(namespace, self.definition, &EverywhereRow::default())
+        });
         row.epoch = Epoch::new(epoch).unwrap();
         self.snapshot.insert_namespace(row);
     }
@@ -133,6 +140,7 @@ impl World {
             database: DATABASE,
             render,
             render_control,
+            render_whole,
         }
     }
 
@@ -191,7 +199,7 @@ impl World {
     pub(crate) fn tell(&mut self, command: &Command) -> Outcome {
         let decision = self.decide(command);
         self.apply(&decision.changes);
-        decision.outcome
+        decision.outcome.apart().0
     }
 
     /// Applies changes as an engine does.
@@ -317,6 +325,15 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert_ne!(before.as_ref(), Some(after), "a change that changes nothing");
             assert_eq!(invariants::check(before.as_deref(), after), Ok(()));
         }
+        Change::NamespaceChanged { before, after } => {
+            assert_eq!(snapshot.namespace(&before.namespace), Some(before.as_ref()), "another row stands");
+            assert!(before.namespace == after.namespace && before.epoch <= after.epoch);
+            assert!(!after.base.is_below(before.base) && before.base_incarnation <= after.base_incarnation);
+        }
+        Change::EverywhereChanged { before, after } => {
+            assert_eq!(snapshot.everywhere(), before.as_ref(), "another row stands");
+            assert!(before.epoch <= after.epoch);
+        }
         Change::EraEnded(era) => {
             assert!(
                 snapshot
@@ -324,7 +341,14 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
                     .all(|(born, number)| born < era.born && number < era.incarnation)
             );
         }
-        Change::TargetStored { .. } | Change::AllTargetsRemoved(_) | Change::Audited(_) => {}
+        Change::TargetStored { .. }
+        | Change::AllTargetsRemoved(_)
+        | Change::Audited(_)
+        | Change::AuditForgotten { .. } => {}
+        Change::OperationPruned(_)
+        | Change::EraForgotten(_)
+        | Change::ControlForgotten(_)
+        | Change::ResourceFolded(_) => super::forgotten::check(snapshot, change),
         // What is there, a store behind HTTP knows alone: its removals are told of whatever the rows hold.
         Change::TargetRemoved(address) => {
             let rules = snapshot.namespace(&address.resource.namespace());
@@ -332,8 +356,7 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert!(elsewhere || snapshot.target(address).is_some(), "{address:?}");
         }
         Change::OperationRecorded(record) => {
-            let key = (record.resource.clone(), record.incarnation, record.operation_id.clone());
-            assert_eq!(snapshot.operation(&key), None, "an operation is recorded once");
+            assert_eq!(snapshot.operation(&record.key()), None, "an operation is recorded once");
         }
         Change::IntentAnnounced { row, payload } => {
             assert_eq!(snapshot.intent(&row.key()), None, "an operation is announced once");
@@ -347,7 +370,7 @@ pub(crate) fn check(snapshot: &Snapshot, change: &Change) {
             assert_eq!(snapshot.intent(&before.key()), Some(before.as_ref()), "another intent stands");
         }
         Change::ControlRecorded(record) => {
-            let key = (record.resource.clone(), record.verb, record.key.clone());
+            let key = (record.subject.clone(), record.verb, record.key.clone());
             assert_eq!(snapshot.control(&key), None, "a control call is recorded once");
         }
         Change::LeaseGranted(lease) => assert_eq!(snapshot.lease(&lease.acquisition), None),

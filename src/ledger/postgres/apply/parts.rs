@@ -1,5 +1,7 @@
 //! What a part of a statement is, and the parts that write resources, their content and their operations.
 
+use crate::limits::REFUSALS_KEPT;
+
 use super::super::fault::Fault;
 use super::super::tuples::Shape;
 
@@ -18,6 +20,8 @@ pub(super) enum Expects {
     Each,
     /// One for each, or somebody else was first.
     EachUnlessOvertaken,
+    /// 256 for each, or rules and rows contradict each other.
+    EachCopy,
     /// 256 for each, or somebody else was first.
     EachCopyUnlessOvertaken,
     /// However many there are.
@@ -26,16 +30,6 @@ pub(super) enum Expects {
 
 /// Copies of a namespace: one per bucket.
 const COPIES: u64 = 256;
-
-pub(super) const NAMESPACES_INSERT: Part = Part {
-    table: "namespaces",
-    shape: Shape::NewNamespace,
-    text: "INSERT INTO namespaces (bucket, namespace, epoch, base_epoch, base_token, base_incarnation, definition, \
-           version) SELECT b.bucket::smallint, v.namespace, v.epoch, v.base_epoch, v.base_token, v.base_incarnation, \
-           v.definition, v.version FROM unnest({}) AS v CROSS JOIN generate_series(0, 255) AS b (bucket) \
-           ORDER BY b.bucket, v.namespace COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING 1",
-    expects: Expects::EachCopyUnlessOvertaken,
-};
 
 pub(super) const RESOURCES_INSERT: Part = Part {
     table: "resources",
@@ -160,11 +154,34 @@ pub(super) const AUDIT_INSERT: Part = Part {
     table: "audit",
     shape: Shape::NewAudit,
     text: "INSERT INTO audit (bucket, resource, at_ms, transaction_id, ordinal, verb, position_epoch, \
-           position_token, reason) SELECT v.bucket, v.resource, v.at_ms, \
-           pg_current_xact_id()::text::bigint, v.ordinal, v.verb, v.position_epoch, v.position_token, v.reason \
-           FROM unnest({}) AS v RETURNING 1",
+           position_token, reason, holder) SELECT v.bucket, v.resource, v.at_ms, \
+           pg_current_xact_id()::text::bigint, v.ordinal, v.verb, v.position_epoch, v.position_token, v.reason, \
+           v.holder FROM unnest({}) AS v RETURNING 1",
     expects: Expects::Each,
 };
+
+/// The next places of each resource's ring, over whatever stood there. What was never heard of gets none: its names would
+/// have no bound.
+pub(super) const REFUSALS_NOTE: Part = Part {
+    table: "refusals",
+    shape: Shape::NotedRefusal,
+    text: "INSERT INTO refusals (bucket, resource, slot, number, at_ms, code, presented_epoch, presented_token, \
+           operation_id, times) SELECT v.bucket, v.resource, (n.next + v.place) % 16, n.next + v.place, v.at_ms, v.code, \
+           v.presented_epoch, v.presented_token, v.operation_id, v.times FROM (\
+           SELECT u.*, row_number() OVER (PARTITION BY u.bucket, u.resource ORDER BY u.at_ms, u.code) - 1 AS place \
+           FROM unnest({}) AS u) AS v CROSS JOIN LATERAL (\
+           SELECT coalesce(max(f.number) + 1, 0) AS next FROM refusals AS f \
+           WHERE f.bucket = v.bucket AND f.resource = v.resource COLLATE \"C\") AS n WHERE v.place < 16 AND EXISTS (\
+           SELECT 1 FROM resources AS r WHERE r.bucket = v.bucket AND r.resource = v.resource COLLATE \"C\") \
+           ORDER BY 1, 2, 3 ON CONFLICT (bucket, resource, slot) DO UPDATE SET number = excluded.number, \
+           at_ms = excluded.at_ms, code = excluded.code, presented_epoch = excluded.presented_epoch, \
+           presented_token = excluded.presented_token, operation_id = excluded.operation_id, times = excluded.times \
+           RETURNING 1",
+    expects: Expects::Any,
+};
+
+// The text says it as a literal.
+const _: () = assert!(REFUSALS_KEPT == 16);
 
 impl Part {
     pub(super) fn judge(&self, rows: u64, found: u64) -> Result<(), Fault> {
@@ -172,6 +189,10 @@ impl Part {
         let (wanted, short) = match self.expects {
             Expects::Any => return Ok(()),
             Expects::Each => (rows, Fault::Disagreed { table, wanted: rows, found }),
+            Expects::EachCopy => {
+                let wanted = rows.saturating_mul(COPIES);
+                (wanted, Fault::Disagreed { table, wanted, found })
+            }
             Expects::EachUnlessOvertaken => (rows, Fault::Overtaken { table }),
             Expects::EachCopyUnlessOvertaken => (rows.saturating_mul(COPIES), Fault::Overtaken { table }),
         };

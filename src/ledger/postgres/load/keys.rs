@@ -23,6 +23,7 @@ use super::super::super::rows::{
 use super::super::connect::Live;
 use super::super::fault::Fault;
 use super::super::tuples::{Shape, Tuples};
+use super::retention::{ANY_OPERATION, Kept, OLDEST_ERAS};
 use super::{CLOCK, add, at, hashed};
 
 // Further lists of keys and what is looked up for each: `{}` stands for the number of the argument.
@@ -103,6 +104,7 @@ pub(super) struct Keys {
     pub(super) controls: Vec<ControlKey>,
     /// Resources that may have undecided operations.
     forwarded: Vec<ResourceName>,
+    pub(super) kept: Kept,
 }
 
 impl Keys {
@@ -144,6 +146,7 @@ impl Keys {
                 .filter(|name| is_forwarded(name))
                 .cloned()
                 .collect(),
+            kept: Kept::of(wanted),
         }
     }
 
@@ -167,6 +170,8 @@ impl Keys {
         look_up(TARGETS, &self.target_keys())?;
         look_up(CONTROLS, &self.control_keys())?;
         look_up(INTENTS, &self.forwarded_keys())?;
+        look_up(OLDEST_ERAS, &Kept::keys(&self.kept.eras))?;
+        look_up(ANY_OPERATION, &Kept::keys(&self.kept.recorded))?;
         live.fetch(AssertSqlSafe(text), arguments).await
     }
 
@@ -202,9 +207,9 @@ impl Keys {
         Tuples::filled(
             Shape::KeyControl,
             self.controls.iter().enumerate(),
-            |cells, (at, (resource, verb, key))| {
+            |cells, (at, (subject, verb, key))| {
                 cells.ordinal(at);
-                cells.name(resource);
+                cells.subject(subject);
                 cells.text(verb.word());
                 cells.text(key.as_str());
             },

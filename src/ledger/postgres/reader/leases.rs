@@ -69,8 +69,15 @@ pub(super) async fn lease(
         .await?;
     let Some(row) = row else { return Ok(None) };
     let lease = rows::lease(&mut Fields::required(&row, 0)?)?;
-    let resource = joined_resource(&lease.resource, &row, 1)?
-        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
+    let resource = match joined_resource(&lease.resource, &row, 1)? {
+        Some(resource) => resource,
+        None if lease.state.is_live() => {
+            let problem = format!("a lease of {:?} has no resource row", lease.resource);
+            return Err(Fault::unreadable(problem));
+        }
+        // It was folded, which is only done when nobody has to know its leases any more.
+        None => return Ok(None),
+    };
     let namespace = joined_namespace(lease.resource.namespace(), &row, 2)?
         .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
     Ok(Some(LeaseRead { lease, resource, namespace, now: PostgresReader::now(shared, &row, 3)? }))

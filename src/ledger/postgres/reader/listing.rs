@@ -167,7 +167,7 @@ fn whole(shared: &Shared, row: &PgRow) -> Result<ResourceRead, Fault> {
 }
 
 /// Longer than a name can be, and of the greatest character.
-fn above_every_name() -> String {
+pub(super) fn above_every_name() -> String {
     char::MAX.to_string().repeat(MAX_NAME_BYTES)
 }
 

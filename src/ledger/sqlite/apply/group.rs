@@ -7,8 +7,9 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::domain::resource::{ResourceName, Target};
+use crate::domain::time::Timestamp;
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
-use crate::protocol::rows::{ResourceRow, TargetRow};
+use crate::protocol::rows::{OperationRecord, ResourceRow, TargetRow};
 
 use super::super::super::cells::WriteCells;
 use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
@@ -17,6 +18,7 @@ use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
 use super::super::rows::{self, Place};
 use super::super::values::{Values, run, run_once};
+use super::forgotten;
 use super::operations::{self, Numbered};
 
 const RESOURCE_INSERT: &str = "INSERT INTO resources (incarnation, born_epoch, born_token, life, issued_epoch, \
@@ -85,7 +87,10 @@ const TARGET_STORE: &str = "INSERT INTO targets (bucket, resource_id, target, in
 pub(super) struct Group<'a> {
     /// None where no register changes.
     row: Option<&'a RowChange<ResourceRow>>,
+    /// When an operation was announced that is undecided still.
+    announced: Option<Timestamp>,
     operations: Vec<Numbered<'a>>,
+    pruned: Vec<&'a OperationRecord>,
     cleared: bool,
     document: Option<&'a TargetChange>,
     targets: Vec<(&'a Target, &'a TargetChange)>,
@@ -97,8 +102,15 @@ pub(super) fn groups(
     changes: &ChangeSet,
     operations: i64,
 ) -> Result<BTreeMap<&ResourceName, Group<'_>>, Fault> {
-    let group =
-        |row| Group { row, operations: Vec::new(), cleared: false, document: None, targets: Vec::new() };
+    let group = |row| Group {
+        row,
+        announced: None,
+        operations: Vec::new(),
+        pruned: Vec::new(),
+        cleared: false,
+        document: None,
+        targets: Vec::new(),
+    };
     let mut groups: BTreeMap<&ResourceName, Group<'_>> =
         changes.resources.iter().map(|(name, row)| (name, group(Some(row)))).collect();
     let mut id = operations;
@@ -112,6 +124,14 @@ pub(super) fn groups(
             groups.entry(&record.resource).or_insert_with(|| group(None))
         };
         group.operations.push(Numbered { key, record });
+    }
+    for (intent, _) in changes.announced_intents() {
+        if let Some(group) = groups.get_mut(&intent.record.resource) {
+            group.announced = group.announced.max(Some(intent.record.created_at));
+        }
+    }
+    for record in &changes.pruned {
+        groups.entry(&record.resource).or_insert_with(|| group(None)).pruned.push(record);
     }
     for resource in &changes.cleared {
         group_of(&mut groups, resource)?.cleared = true;
@@ -143,9 +163,13 @@ impl Group<'_> {
         resource: &ResourceName,
         place: Option<&Place>,
     ) -> Result<(), Fault> {
+        if self.is_only_announced() {
+            return Ok(());
+        }
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
+        forgotten::operations(connection, resource, &mut place, &self.pruned)?;
         let newest_before = place.newest;
         for one in &self.operations {
             place.newest = Some(one.key.operation);
@@ -160,6 +184,17 @@ impl Group<'_> {
             operations::index(connection, resource, place.id, std::mem::take(&mut place.recent))?;
         }
         self.write_targets(connection, resource, &place)
+    }
+
+    /// Whether nothing changes but the time, which stands in an announcement of this batch and is read from there: so it is
+    /// when something is sent under a position that was admitted before. To leave the row alone spares a page of the log.
+    fn is_only_announced(&self) -> bool {
+        let Some(RowChange { before: Some(before), after }) = self.row else { return false };
+        let is_alone = self.operations.is_empty() && self.targets.is_empty() && self.document.is_none();
+        self.announced == Some(after.changed_at)
+            && is_alone
+            && !self.cleared
+            && ResourceRow { changed_at: before.changed_at, ..after.clone() } == *before
     }
 
     /// Where the resource stands; a new one stands nowhere yet.

@@ -36,12 +36,23 @@ const INTENT_CLOSE: &str = "DELETE FROM intents WHERE bucket = ?1 AND resource =
 const PIECES_CLOSE: &str = "DELETE FROM intent_pieces WHERE bucket = ?1 AND resource = ?2 AND incarnation = ?3 \
                             AND operation_id = ?4";
 
+/// The time that stood in the announcement alone.
+const CHANGED_THEN: &str =
+    "UPDATE resources SET changed_ms = max(changed_ms, ?3) WHERE bucket = ?1 AND resource = ?2";
+
 /// Writes what becomes of announcements. Those that go are first: an id that was withdrawn may be announced anew.
 pub(super) fn write(connection: &Connection, changes: &ChangeSet) -> Result<(), Fault> {
     for row in changes.closed_intents() {
         run_once(connection, "intents", INTENT_CLOSE, |values| rows::write_closed_intent(values, row))?;
         if pieces::further(row.request.length) > 0 {
             run(connection, PIECES_CLOSE, |values| rows::write_intent_key(values, &row.key()))?;
+        }
+        // One that is closed in its own millisecond changes nothing in the row of its resource, as it was loaded.
+        if !changes.resources.contains_key(&row.record.resource) {
+            run_once(connection, "resources", CHANGED_THEN, |values| {
+                values.name(&row.record.resource);
+                values.time(row.record.created_at);
+            })?;
         }
     }
     for change in changes.changed_intents() {
@@ -71,5 +82,5 @@ fn announce(connection: &Connection, row: &IntentRow, payload: &Payload) -> Resu
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![INTENT_INSERT, PIECE_INSERT, INTENT_UPDATE, INTENT_CLOSE, PIECES_CLOSE]
+    vec![INTENT_INSERT, PIECE_INSERT, INTENT_UPDATE, INTENT_CLOSE, PIECES_CLOSE, CHANGED_THEN]
 }

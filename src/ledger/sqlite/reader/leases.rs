@@ -68,7 +68,7 @@ pub(super) fn lease(
         whole,
     )?;
     let now = time.now();
-    Ok(found.map(|(lease, resource, namespace)| LeaseRead { lease, resource, namespace, now }))
+    Ok(found.flatten().map(|(lease, resource, namespace)| LeaseRead { lease, resource, namespace, now }))
 }
 
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<LeaseRef>, Fault> {
@@ -118,13 +118,20 @@ pub(super) fn ended(
     Ok(found)
 }
 
-fn whole(columns: &mut Columns<'_>) -> Result<(LeaseRow, ResourceRow, NamespaceRow), Fault> {
+/// None where the resource was folded, which is only done when nobody has to know its leases any more.
+fn whole(columns: &mut Columns<'_>) -> Result<Option<(LeaseRow, ResourceRow, NamespaceRow)>, Fault> {
     let lease = rows::lease(columns)?;
-    let resource = joined_resource(lease.resource.clone(), columns)?
-        .ok_or_else(|| Fault::unreadable(format!("a lease of {:?} has no resource row", lease.resource)))?;
+    let resource = match joined_resource(lease.resource.clone(), columns)? {
+        Some(resource) => resource,
+        None if lease.state.is_live() => {
+            let problem = format!("a lease of {:?} has no resource row", lease.resource);
+            return Err(Fault::unreadable(problem));
+        }
+        None => return Ok(None),
+    };
     let namespace = joined_namespace(lease.resource.namespace(), columns)?
         .ok_or_else(|| Fault::unreadable(format!("the namespace of {:?} has no row", lease.resource)))?;
-    Ok((lease, resource, namespace))
+    Ok(Some((lease, resource, namespace)))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ macro_rules! resources {
             namespace_columns!(),
             ", ",
             lease_columns!(),
-            ", r.id, ",
+            ", r.id, (SELECT max(a.created_ms) FROM intents AS a WHERE a.bucket = r.bucket AND a.resource = r.resource), ",
             document_columns!(),
             " FROM resources AS r \
              LEFT JOIN namespaces AS n ON n.bucket = r.bucket \
@@ -121,7 +121,7 @@ pub(super) fn resources(
 /// A resource without what stands below it, and the id of its row.
 fn whole(columns: &mut Columns<'_>, time: &SharedTime) -> Result<(ResourceRead, i64), Fault> {
     let name = columns.parsed(ResourceName::parse)?;
-    let resource = rows::resource(name.clone(), columns)?;
+    let mut resource = rows::resource(name.clone(), columns)?;
     let namespace = joined_namespace(name.namespace(), columns)?
         .ok_or_else(|| Fault::unreadable(format!("the namespace of {name:?} has no row")))?;
     let lease = match (resource.lease, columns.is_null()?) {
@@ -135,6 +135,8 @@ fn whole(columns: &mut Columns<'_>, time: &SharedTime) -> Result<(ResourceRead, 
         }
     };
     let id = columns.integer()?;
+    // An announcement that changes nothing else is not written down in the row.
+    resource.changed_at = columns.maybe_time()?.unwrap_or_default().max(resource.changed_at);
     let targets = rows::document(columns)?.into_iter().collect();
     Ok((ResourceRead { resource, targets, lease, namespace, now: time.now() }, id))
 }

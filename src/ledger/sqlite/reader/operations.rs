@@ -54,7 +54,7 @@ const NOT_APPLIED: &str = concat!(
 );
 
 /// One operation: of the incarnation named, else of the newest one that has it.
-pub(super) fn one(
+pub(in super::super) fn one(
     connection: &Connection,
     resource: &ResourceName,
     id: &OperationId,

@@ -10,6 +10,7 @@ mod leases;
 mod quarantine;
 mod record;
 mod resolve;
+mod stopped;
 
 use fencegate::domain::namespaces::NamespaceRules;
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};

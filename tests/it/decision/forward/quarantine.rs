@@ -2,11 +2,11 @@
 
 use fencegate::domain::counter::CommitNo;
 use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp, StampKind};
-use fencegate::protocol::Change;
 use fencegate::protocol::command::{BarrierFinding, Finding};
 use fencegate::protocol::control::ControlVerb::{Cancel, Reopen, Revoke};
 use fencegate::protocol::outcome::{Attempt, BarrierStep};
 use fencegate::protocol::rows::AuditVerb;
+use fencegate::protocol::{Change, Outcome};
 
 use super::{Far, PAGE, again, answered, far, stamp, success, tag, word, write};
 use crate::support::calls::{Told, call};
@@ -50,6 +50,22 @@ fn contradictions(like: &Stamp) -> Vec<CellSeen> {
     ]
 }
 
+/// Whether an outcome says that the record has forgotten something.
+fn proves(outcome: &Outcome) -> bool {
+    outcome.clone().apart().1.is_some()
+}
+
+/// A stamp that the record could not forget only by the store's own fault: of an operation that nobody here announced, or
+/// of a position or a commit that nobody here has come to.
+fn is_ahead(seen: &CellSeen, sent: &Attempt) -> bool {
+    let CellSeen::Stamped(_, found) = seen else { return false };
+    let unknown = found.operation_id.as_ref().is_some_and(|id| id.as_str() == "unknown");
+    let barrier = found.operation_id.is_none();
+    unknown
+        || barrier && (found.position.token.get() > 3 || found.commit > stamp(sent).commit)
+        || barrier && found.commit.get() > 1
+}
+
 #[test]
 fn what_nobody_here_has_written_stops_everything() {
     let (_, sent) = doubtful();
@@ -63,6 +79,7 @@ fn what_nobody_here_has_written_stops_everything() {
             .iter()
             .any(|change| matches!(change, Change::Audited(row) if row.verb == AuditVerb::Quarantined));
         assert!(audited, "{shown:?}");
+        assert_eq!(proves(&decision.outcome), is_ahead(&shown, &sent), "{shown:?}");
         far.world.apply(&decision.changes);
         assert!(far.row().quarantined.is_some());
         assert_eq!((far.undecided(), far.row().applied.unwrap().position), (1, token(1)));
@@ -164,7 +181,10 @@ fn a_store_that_holds_more_than_was_ever_issued_stops_everything() {
         let mut far = far(Class::FenceAware);
         let attempt = far.announce(&write("op", 2));
         let finding = Finding::Answered(Box::new(answered(412, None)), Some(token(held)));
+        let outcome = far.decide(attempt.taught(finding.clone())).outcome;
+        assert_eq!(proves(&outcome), stopped, "{held}");
         assert_eq!(word(&far.settle(&attempt, finding)), "withdrawn");
         assert_eq!(far.row().quarantined.is_some(), stopped, "{held}");
+        assert!(!far.is_stopped(), "the shell trips the breaker");
     }
 }

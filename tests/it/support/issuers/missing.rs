@@ -15,6 +15,8 @@ pub(crate) const REMEDY: &str = "etcd or Redis is missing, and could not be fetc
 
 /// Every test that needs etcd. A test that is not listed here fails; an entry that no test asks for, too.
 pub(crate) const NEED_ETCD: &[&str] = &[
+    "issuers::losses::a_new_epoch_is_the_way_out_of_an_etcd_that_was_restored",
+    "issuers::losses::an_etcd_of_three_whose_leader_is_killed_goes_on_above",
     "issuers::losses::an_etcd_restored_from_an_older_snapshot_is_refused_until_it_has_caught_up",
     "issuers::recipes::the_recipe_for_etcd_does_what_it_says",
     "receiver::contract::etcd::a_lower_position_is_refused_and_told_what_is_held",

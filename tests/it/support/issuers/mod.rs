@@ -2,6 +2,7 @@
 //! [`super::postgres`]. Nothing here ever speaks to a server that happens to be there.
 
 pub(crate) mod etcd;
+pub(crate) mod etcd_cluster;
 pub(crate) mod missing;
 pub(crate) mod programs;
 pub(crate) mod redis;

@@ -54,6 +54,19 @@ impl Cluster {
 
     /// A streaming copy of this server, that follows it under this name.
     pub(crate) fn standby(&self, name: &str, settings: &[(&str, &str)]) -> Self {
+        let folder = self.base_backup(name, &["--write-recovery-conf"]);
+        Self::over(self.binaries, folder, settings, Disk::Plain)
+    }
+
+    /// A base backup of this server as it is now, to be begun later, when this one has ended.
+    pub(crate) fn copied(&self) -> Self {
+        let (binaries, folder) = (self.binaries, self.base_backup("backup", &[]));
+        fs::create_dir_all(folder.join(SMALL)).unwrap();
+        let (port, password, disk) = (free_port(), self.password, Disk::Plain);
+        Self { binaries, folder, port, password, disk, server: Mutex::new(None) }
+    }
+
+    fn base_backup(&self, name: &str, more: &[&str]) -> PathBuf {
         let folder = new_folder(self.binaries);
         let source = format!(
             "host=127.0.0.1 port={} user=postgres password={} application_name={name}",
@@ -62,19 +75,31 @@ impl Cluster {
         run(self
             .binaries
             .program("pg_basebackup")
-            .args([
-                "--write-recovery-conf",
-                "--checkpoint=fast",
-                "--wal-method=stream",
-                "--no-password",
-                "--no-sync",
-            ])
+            .args(["--checkpoint=fast", "--wal-method=stream", "--no-password", "--no-sync"])
+            .args(more)
             .arg("--dbname")
             .arg(source)
             .arg("--pgdata")
             .arg(folder.join("data")))
         .unwrap();
-        Self::over(self.binaries, folder, settings, Disk::Plain)
+        folder
+    }
+
+    /// Keeps a copy of its files as they are; it must be stopped.
+    pub(crate) fn keep_files(&self) {
+        self.copy_files("data", "kept");
+    }
+
+    /// Puts the copy in the place of its files; it must be stopped.
+    pub(crate) fn restore_files(&self) {
+        run(self.binaries.as_user(Path::new("rm")).arg("-rf").arg(self.folder.join("data"))).unwrap();
+        self.copy_files("kept", "data");
+    }
+
+    fn copy_files(&self, from: &str, to: &str) {
+        assert!(self.server.lock().unwrap().is_none(), "it runs");
+        let (from, to) = (self.folder.join(from), self.folder.join(to));
+        run(self.binaries.as_user(Path::new("cp")).arg("-a").arg(from).arg(to)).unwrap();
     }
 
     /// From now on this role may give its password as it is: for a test's own pooler, which knows no better way.
