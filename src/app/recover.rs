@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::backing::{CellRead, Upstream};
 use crate::config::{Config, Database};
+use crate::domain::breaker::Breaker;
 use crate::domain::operation::OperationState;
 use crate::domain::resource::{Namespace, Target};
 use crate::domain::time::Timestamp;
@@ -52,13 +53,27 @@ pub struct Scope {
 /// When the database cannot be read, or a store's configuration cannot be used.
 pub async fn recover(config: &Config, scope: Scope, surroundings: &Surroundings) -> anyhow::Result<Recovery> {
     let (reader, identity) = open(config, surroundings).await?;
-    let namespaces = reader.namespaces().await?;
+    let mut namespaces = reader.namespaces().await?;
+    let everywhere = reader.everywhere().await?;
+    if let Some(name) = &scope.namespace {
+        namespaces.retain(|row| row.namespace == *name);
+        anyhow::ensure!(
+            !namespaces.is_empty() || config.namespaces.named().any(|(known, _)| known == name),
+            "namespace {name:?} is neither configured nor was it ever used; `fencegate recover` lists those that were"
+        );
+    }
     let ledger_seq = reader.ledger_seq().await?;
     let stores = if scope.records_only { BTreeMap::new() } else { stores(config)? };
     let mut look = Look { reader, stores, scope, tally: Tally::default(), shown: Vec::new() };
     look.at_all().await?;
     let Look { tally, shown, .. } = look;
-    let tripped = namespaces.iter().any(|row| row.breaker.is_some());
+    let tripped = everywhere.breaker.is_some() || namespaces.iter().any(|row| row.breaker.is_some());
+    let of_all = json!({
+        "namespace": "*",
+        "epoch": everywhere.epoch.to_string(),
+        "breaker": everywhere.breaker.as_ref().map(breaker),
+    });
+    let named = namespaces.iter().map(namespace);
     let is_wrong = tripped || tally.contradictions > 0;
     let json = json!({
         "database": {
@@ -66,14 +81,14 @@ pub async fn recover(config: &Config, scope: Scope, surroundings: &Surroundings)
             "id": identity.database.to_string(),
             "ledger_seq": ledger_seq.to_string(),
         },
-        "namespaces": namespaces.iter().map(namespace).collect::<Vec<_>>(),
+        "namespaces": std::iter::once(of_all).chain(named).collect::<Vec<_>>(),
         "resources_looked_at": tally.resources,
         "contradictions": tally.contradictions,
         "undecided": tally.undecided,
         "stores_unknown": tally.unknown,
         "not_shown": tally.not_shown,
         "resources": shown,
-        "next": exits(is_wrong, tally.undecided),
+        "next": exits(is_wrong, tally.undecided, everywhere.breaker.is_some()),
     });
     Ok(Recovery { json, is_wrong })
 }
@@ -341,10 +356,12 @@ fn namespace(row: &NamespaceRow) -> Value {
     json!({
         "namespace": row.namespace.as_str(),
         "epoch": row.epoch.to_string(),
-        "breaker": row.breaker.as_ref().map(|breaker| {
-            json!({ "detector": breaker.detector.word(), "at": instant(breaker.at), "found": breaker.found })
-        }),
+        "breaker": row.breaker.as_ref().map(breaker),
     })
+}
+
+fn breaker(breaker: &Breaker) -> Value {
+    json!({ "detector": breaker.detector.word(), "at": instant(breaker.at), "found": breaker.found })
 }
 
 fn instant(at: Timestamp) -> String {
@@ -353,15 +370,17 @@ fn instant(at: Timestamp) -> String {
 }
 
 /// The two safe exits, in words.
-fn exits(is_wrong: bool, undecided: usize) -> Vec<String> {
+fn exits(is_wrong: bool, undecided: usize, all_stopped: bool) -> Vec<String> {
     if !is_wrong {
         return vec!["nothing contradicts; there is nothing to do".to_owned()];
     }
     let mut exits = vec![
         "either restore a newer backup, where there is one: it forgets less".to_owned(),
-        "or go on with what stands here: stop the workers, then `fencegate epoch advance NAMESPACE --reason …` (or '*' for \
-         all): everything that was issued or sent before is refused from then on"
-            .to_owned(),
+        format!(
+            "or go on with what stands here: stop the workers, then `fencegate epoch advance {} --reason …`: everything that \
+             was issued or written before is refused from then on",
+            if all_stopped { "'*'" } else { "NAMESPACE" }
+        ),
         "docs/OPERATIONS.md, \"The database went back in time\", goes through it step by step".to_owned(),
     ];
     if undecided > 0 {

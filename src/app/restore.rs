@@ -1,7 +1,7 @@
 //! Backups of an embedded database, and the way back from one.
 //!
-//! A restored database has forgotten what came after the backup. So it is put in its place with every breaker tripped,
-//! unless it is known to have forgotten nothing: nothing is admitted on it before somebody has advanced the epoch.
+//! A restored database has forgotten what came after the backup. So it is put in its place with every breaker tripped: nothing
+//! is admitted on it before somebody has advanced the epoch, to one that was never begun before.
 
 use std::path::{Path, PathBuf};
 
@@ -39,8 +39,8 @@ pub struct Restored {
     pub now: Described,
     /// Where the old file is.
     pub aside: Option<PathBuf>,
-    /// What the breaker of every namespace says; none where nothing was forgotten.
-    pub found: Option<String>,
+    /// What the breaker of every namespace says.
+    pub found: String,
 }
 
 /// How far a database had come, as something outside it knows.
@@ -121,13 +121,9 @@ pub async fn restore(
              written or issued until the epoch is advanced"
         )));
     }
-    let restoring = match judged.reached {
-        Some(reached) => restoring.count_from(reached).await?,
-        None => restoring,
-    };
-    if let Some(found) = &judged.found {
-        trip(restoring.path(), judged.detector, found.clone(), config, surroundings).await?;
-    }
+    let reached = judged.reached.unwrap_or(restoring.backup().ledger_seq);
+    let restoring = restoring.count_from(reached, judged.epoch).await?;
+    trip(restoring.path(), judged.detector, judged.found.clone(), config, surroundings).await?;
     let backup = restoring.backup().clone();
     let suffix = format!(".replaced-{}", stamp(surroundings.clock.wall()));
     let (aside, now) = restoring.put_in_place(suffix).await?;
@@ -157,11 +153,13 @@ async fn trip(
 struct Judged {
     /// What it forgets for sure.
     known_to_be_older: Option<String>,
-    /// What the breaker is to say; none where it is known to forget nothing.
-    found: Option<String>,
+    /// What the breaker is to say.
+    found: String,
     detector: Detector,
     /// How far the database had come at least.
     reached: Option<LedgerSeq>,
+    /// The highest epoch that anybody knows to have been begun.
+    epoch: Epoch,
 }
 
 /// Holds a backup against what stands in its place and against the witness.
@@ -199,10 +197,13 @@ fn judge(backup: &Described, in_place: &InPlace, witness: Option<Known>) -> Resu
         )),
         (None, None) => None,
     };
-    let unknown = format!("a backup at ledger_seq {at}; how far the database had come is not known");
-    let found = known_to_be_older.clone().or_else(|| place.is_none().then_some(unknown));
-    let found = found.map(|found| format!("restored from {found}"));
-    Ok(Judged { known_to_be_older, found, detector, reached })
+    // A count tells how far a history came, and not which of two it is: what stands in the place may have gone on from an
+    // older copy, and hold what the backup never had. So it is never known that nothing is forgotten.
+    let unknown = format!("a backup at ledger_seq {at}; what was done beside it or after it is not known");
+    let found = format!("restored from {}", known_to_be_older.clone().unwrap_or(unknown));
+    let epochs = place.into_iter().flat_map(|place| place.epochs.values().copied());
+    let epoch = epochs.chain([begun, backup.everywhere]).max().unwrap_or_default();
+    Ok(Judged { known_to_be_older, found, detector, reached, epoch })
 }
 
 /// A namespace in which the backup knows an older epoch. Of two histories that parted at a restore, only the one that
@@ -233,40 +234,31 @@ mod tests {
         Known { database: Uuid::max(), reached: LedgerSeq::new(seq).unwrap(), everywhere: Epoch::ZERO }
     }
 
-    /// Broken: a backup that forgets something is put in place, and nothing says so. Must hold: whatever is behind the old
-    /// file or the witness is known to be older, and what nobody can tell is stopped all the same.
+    /// Broken: a backup that forgets something is put in place, and nothing says so; or an epoch that it forgot is begun once
+    /// more. Must hold: whatever is behind the old file or the witness is known to be older, everything is stopped, and the
+    /// highest epoch that anybody knows is kept.
     #[test]
     fn a_backup_that_may_have_forgotten_something_is_stopped() {
         let place = |seq, epoch| InPlace::Ledger(at(seq, epoch));
+        let in_epoch = |epoch| Some(Known { everywhere: Epoch::new(epoch).unwrap(), ..witness(8) });
+        let unreadable = || InPlace::Unreadable("x".to_owned());
         let table = [
-            (at(7, 0), place(9, 0), None, true, true, Detector::Identity),
-            (at(9, 0), place(9, 0), None, false, false, Detector::Identity),
-            (at(9, 0), place(9, 0), Some(witness(10)), true, true, Detector::Witness),
-            (at(9, 0), place(7, 1), None, true, true, Detector::Identity),
-            (at(9, 1), place(7, 0), Some(witness(8)), false, false, Detector::Identity),
-            (at(9, 0), InPlace::Nothing, None, false, true, Detector::Identity),
-            (
-                at(9, 0),
-                InPlace::Unreadable("x".to_owned()),
-                Some(witness(8)),
-                false,
-                true,
-                Detector::Identity,
-            ),
-            (at(7, 0), InPlace::Nothing, Some(witness(8)), true, true, Detector::Witness),
-            (
-                at(9, 0),
-                InPlace::Nothing,
-                Some(Known { everywhere: Epoch::new(1).unwrap(), ..witness(8) }),
-                true,
-                true,
-                Detector::Identity,
-            ),
+            (at(7, 0), place(9, 0), None, true, Detector::Identity, 0),
+            (at(9, 0), place(9, 0), None, false, Detector::Identity, 0),
+            (at(9, 0), place(9, 0), Some(witness(10)), true, Detector::Witness, 0),
+            (at(9, 0), place(7, 1), None, true, Detector::Identity, 1),
+            (at(9, 1), place(7, 0), Some(witness(8)), false, Detector::Identity, 0),
+            (at(9, 0), InPlace::Nothing, None, false, Detector::Identity, 0),
+            (at(9, 0), unreadable(), Some(witness(8)), false, Detector::Identity, 0),
+            (at(7, 0), InPlace::Nothing, Some(witness(8)), true, Detector::Witness, 0),
+            (at(9, 0), InPlace::Nothing, in_epoch(1), true, Detector::Identity, 1),
+            (at(9, 0), place(9, 3), in_epoch(5), true, Detector::Identity, 5),
         ];
-        for (backup, place, witness, older, stopped, detector) in table {
+        for (backup, place, witness, older, detector, epoch) in table {
             let judged = judge(&backup, &place, witness).unwrap();
-            let seen = (judged.known_to_be_older.is_some(), judged.found.is_some(), judged.detector);
-            assert_eq!(seen, (older, stopped, detector), "{backup:?} for {place:?}: {judged:?}");
+            let seen = (judged.known_to_be_older.is_some(), judged.detector, judged.epoch.get());
+            assert_eq!(seen, (older, detector, epoch), "{backup:?} for {place:?}: {judged:?}");
+            assert!(judged.found.starts_with("restored from a backup at ledger_seq"), "{judged:?}");
         }
     }
 

@@ -148,6 +148,9 @@ impl Problem {
             .retry_after_ms
             .map(|ms| format!(" in about {}", humantime::format_duration(Duration::from_millis(ms))));
         match self.ending() {
+            Ending::Unsettled if matches!(self.code.as_str(), "quarantined" | "issuer_behind") => {
+                "tell an operator: it goes on when somebody has looked into it, and not by itself".to_owned()
+            }
             Ending::Unsettled => {
                 format!("run the same command again{}", when.unwrap_or_else(|| " later".to_owned()))
             }

@@ -113,8 +113,8 @@ enum Command {
     Backup(backup::Backup),
     /// Put a backup in the place of the database; the gateway must be stopped
     ///
-    /// The old file is kept aside. A backup that is known to be older is refused without --older, and then leaves the
-    /// breaker tripped: nothing is written or issued until the epoch is advanced. Exit code 1 when it is refused.
+    /// The old file is kept aside, and the breaker is left tripped: nothing is written or issued until the epoch is advanced.
+    /// A backup that is known to be older is refused without --older. Exit code 1 when it is refused.
     Restore(restore::Restore),
     /// Look for what contradicts itself in the records and in the stores, and say what leads out of it
     ///

@@ -35,15 +35,11 @@ impl Restore {
     }
 
     fn as_json(&self, restored: &Restored) -> Value {
-        let next = if restored.found.is_some() {
-            json!([
-                "fencegate recover",
-                "fencegate serve",
-                "restore a newer backup, or: fencegate epoch advance '*' --reason …"
-            ])
-        } else {
-            json!(["fencegate serve"])
-        };
+        let next = [
+            "fencegate recover",
+            "fencegate serve",
+            "restore a newer backup, or: fencegate epoch advance '*' --reason …",
+        ];
         json!({
             "file": self.file.display().to_string(),
             "database": restored.now.database.to_string(),
@@ -51,7 +47,7 @@ impl Restore {
             "reached_ledger_seq": restored.reached.map(|reached| reached.to_string()),
             "ledger_seq": restored.now.ledger_seq.to_string(),
             "kept_aside": restored.aside.as_ref().map(|path| path.display().to_string()),
-            "tripped": restored.found.is_some(),
+            "tripped": true,
             "found": restored.found,
             "next": next,
         })

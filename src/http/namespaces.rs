@@ -16,6 +16,7 @@ use crate::domain::subject::Subject;
 use crate::domain::upstream::Class;
 use crate::protocol::NamespaceRow;
 use crate::protocol::outcome::WholeView;
+use crate::protocol::rows::EverywhereRow;
 
 use super::definition::{ChangeJson, has_resources};
 use super::names;
@@ -115,9 +116,9 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     let (known, recorded) = (asked.hall.namespaces(), recorded(asked.hall).await?);
     let used = recorded.keys().filter_map(|name| known.rules(name).map(|rules| (name, rules)));
     let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).collect();
-    let items =
-        all.into_iter().map(|(name, rules)| namespace(name, rules, known.base(name), recorded.get(name)));
-    let items = items.collect();
+    let everywhere = asked.hall.read(|reader| reader.everywhere()).await?;
+    let shown = |(name, rules)| namespace(name, rules, known.base(name), recorded.get(name), &everywhere);
+    let items = all.into_iter().map(shown).collect();
     Ok(wire::json(StatusCode::OK, &ListJson { items, any: known.allows_any() }))
 }
 
@@ -127,7 +128,8 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let known = asked.hall.namespaces();
     let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;
-    let mut shown = namespace(&name, &rules, known.base(&name), recorded.get(&name));
+    let everywhere = asked.hall.read(|reader| reader.everywhere()).await?;
+    let mut shown = namespace(&name, &rules, known.base(&name), recorded.get(&name), &everywhere);
     if let Some(change) = redefinition(&rules, recorded.get(&name)) {
         let has_resources = has_resources(asked.hall, &name).await?;
         shown.change = Some(ChangeJson::of(&change, Some(has_resources)));
@@ -167,6 +169,7 @@ fn namespace<'a>(
     rules: &NamespaceRules,
     base: Option<&'a str>,
     recorded: Option<&'a NamespaceRow>,
+    everywhere: &'a EverywhereRow,
 ) -> NamespaceJson<'a> {
     let definition = &rules.definition;
     NamespaceJson {
@@ -183,7 +186,7 @@ fn namespace<'a>(
         base,
         guarantee: definition.store.guarantee(),
         scope: definition.scope,
-        epoch: Shown(recorded.map_or(Epoch::ZERO, |row| row.epoch)),
+        epoch: Shown(recorded.map_or(everywhere.epoch, |row| row.epoch)),
         max_body_bytes: rules.max_body_bytes,
         lease: LeaseRulesJson {
             ttl_ms: rules.ttl.default.millis().get(),
@@ -197,7 +200,9 @@ fn namespace<'a>(
         version: recorded.map(|row| row.version),
         differs: difference(rules, recorded),
         change: redefinition(rules, recorded).map(|change| ChangeJson::of(&change, None)),
-        breaker: recorded.and_then(|row| row.breaker.as_ref()).map(BreakerJson::of),
+        breaker: recorded
+            .map_or(everywhere.breaker.as_ref(), |row| row.breaker.as_ref())
+            .map(BreakerJson::of),
     }
 }
 
@@ -207,9 +212,13 @@ pub fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
     let shown = |row: &'_ NamespaceRow| -> Option<_> { view.known.rules(&row.namespace).copied() };
     let rules: Vec<(&NamespaceRow, NamespaceRules)> =
         view.namespaces.iter().filter_map(|row| shown(row).map(|rules| (row, rules))).collect();
+    // All of them are recorded, so nothing is told of those that are not.
+    let recorded = EverywhereRow::default();
     let mut items: Vec<NamespaceJson<'_>> = rules
         .iter()
-        .map(|(row, rules)| namespace(&row.namespace, rules, view.known.base(&row.namespace), Some(row)))
+        .map(|(row, rules)| {
+            namespace(&row.namespace, rules, view.known.base(&row.namespace), Some(row), &recorded)
+        })
         .collect();
     let one = if matches!(view.subject, Subject::Namespace(_)) { items.pop() } else { None };
     let what = match one {

@@ -130,6 +130,7 @@ pub struct Ledger {
     /// Attempts of waiting callers.
     attempts: Arc<Semaphore>,
     refusals: Arc<Refusals>,
+    guard: Arc<Guard>,
     differences: Arc<Differences>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
@@ -173,7 +174,7 @@ impl Ledger {
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
         tokio::spawn(stopped.clone().look(Arc::downgrade(&reader)));
         let queues: Arc<[_]> = queues.into();
-        tokio::spawn(Vigil::over(guard, &queues, &reader).keep(ended.clone()));
+        tokio::spawn(Vigil::over(guard.clone(), &queues, &reader).keep(ended.clone()));
         let looking = Arc::new(ended.drop_guard());
         let ledger = Self {
             queues,
@@ -184,6 +185,7 @@ impl Ledger {
             stopped,
             attempts,
             refusals: Arc::default(),
+            guard,
             differences: Arc::default(),
             _looking: looking,
         };

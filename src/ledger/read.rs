@@ -14,8 +14,8 @@ use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
 use crate::protocol::rows::{
-    AuditRow, IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RefusalRow, ResourceRow,
-    TargetRow,
+    AuditRow, EverywhereRow, IntentRow, LeaseRef, LeaseRow, Life, NamespaceRow, OperationRecord, RefusalRow,
+    ResourceRow, TargetRow,
 };
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
@@ -230,6 +230,9 @@ pub trait Reader: Send + Sync + 'static {
 
     /// The namespaces that were ever used, in order.
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>>;
+
+    /// What holds for namespaces that were never used.
+    fn everywhere(&self) -> Reading<'_, EverywhereRow>;
 
     /// Which namespaces are stopped, and whether all of them are.
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>>;

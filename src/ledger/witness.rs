@@ -209,6 +209,12 @@ impl Course {
         self.state().seen
     }
 
+    /// The highest epoch that is known of: what the file said when it was opened, and what came since.
+    pub(super) fn known_epoch(&self) -> u64 {
+        let found = self.keeper.as_ref().and_then(|keeper| keeper.file.found());
+        found.map_or(0, |record| record.reached.epoch).max(self.state().point.epoch)
+    }
+
     /// Everything was brought into this epoch: what stands now counts, wherever it stands.
     pub(super) fn enter(&self, epoch: u64) {
         let mut state = self.state();

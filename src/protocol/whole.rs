@@ -54,6 +54,8 @@ pub enum Deed {
         reason: String,
         /// Whether operations that are undecided may go on under the epoch that ends.
         leave_open: bool,
+        /// An epoch that is known to have been begun, also where the database has forgotten it: the new one lies above.
+        above: Epoch,
     },
     /// Make the definition that this process was configured with the recorded one.
     ChangeDefinition(DefinitionChange),
@@ -104,8 +106,8 @@ pub(super) fn decide(
     match &act.deed {
         Deed::Fold { .. } => Err(Inconsistent::because("tombstones are folded in one namespace at a time")),
         Deed::Trip(breaker) => Ok(trip(snapshot, act, breaker, rows, changes)),
-        Deed::AdvanceEpoch { key, reason, leave_open } => {
-            let call = Call { key, reason, leave_open: *leave_open };
+        Deed::AdvanceEpoch { key, reason, leave_open, above } => {
+            let call = Call { key, reason, leave_open: *leave_open, above: *above };
             Ok(advance_epoch(context, snapshot, act, &call, rows, changes, now))
         }
         Deed::ChangeDefinition(change) => {
@@ -171,6 +173,7 @@ struct Call<'a> {
     key: &'a OperationId,
     reason: &'a str,
     leave_open: bool,
+    above: Epoch,
 }
 
 impl Call<'_> {
@@ -207,7 +210,8 @@ fn advance_epoch(
         return Decision::refused(Refusal::OperationsOpen { open });
     }
     let everywhere = (act.subject == Subject::Everywhere).then(|| snapshot.everywhere());
-    let Some(epoch) = highest_epoch(&rows, everywhere).next() else {
+    // An epoch that was begun and forgotten is not begun again: what was issued in it would be admissible once more.
+    let Some(epoch) = highest_epoch(&rows, everywhere).max(call.above).next() else {
         return Decision::refused(Refusal::CounterExhausted(Counter::Epoch));
     };
     if let Some(before) = everywhere {

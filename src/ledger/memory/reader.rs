@@ -15,7 +15,9 @@ use crate::limits::TARGETS_SHOWN;
 use crate::protocol::Snapshot;
 use crate::protocol::control::ControlRecord;
 use crate::protocol::prune;
-use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{
+    EverywhereRow, IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+};
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::read::{
@@ -274,6 +276,10 @@ impl Reader for MemoryReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         at_once(Ok(self.shared.world().rows.namespaces().cloned().collect()))
+    }
+
+    fn everywhere(&self) -> Reading<'_, EverywhereRow> {
+        at_once(Ok(self.shared.world().rows.everywhere().clone()))
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

@@ -14,7 +14,9 @@ use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
-use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{
+    EverywhereRow, IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+};
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::ReadCells;
@@ -282,6 +284,10 @@ impl Reader for PostgresReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         Box::pin(self.read(|live| Box::pin(namespaces(live))))
+    }
+
+    fn everywhere(&self) -> Reading<'_, EverywhereRow> {
+        Box::pin(self.read(|live| Box::pin(stopped::everywhere(live))))
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

@@ -14,7 +14,9 @@ use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::Payload;
-use crate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow};
+use crate::protocol::rows::{
+    EverywhereRow, IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord, ResourceRow,
+};
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::{ReadCells, WriteCells};
@@ -225,6 +227,10 @@ impl Reader for SqliteReader {
             let found = first(connection, LEDGER_SEQ, |_| {}, |columns| columns.counter(LedgerSeq::new))?;
             found.ok_or_else(|| Fault::unreadable("the ledger has no row"))
         })
+    }
+
+    fn everywhere(&self) -> Reading<'_, EverywhereRow> {
+        self.ask(stopped::everywhere)
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

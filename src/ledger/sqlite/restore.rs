@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::domain::counter::LedgerSeq;
+use crate::domain::counter::{Epoch, LedgerSeq};
 use crate::limits::RESTORES_OF_ONE_SECOND;
 
 use super::checkpoint;
@@ -17,6 +17,10 @@ use super::{schema, settings};
 
 /// The count only ever grows, also across a restore: what comes after it is not taken for what came before.
 const RAISE: &str = "UPDATE ledger SET ledger_seq = max(ledger_seq, ?1) WHERE one = 1";
+
+/// No epoch is begun twice. The copy is stopped, so nothing is admitted in the one that it is brought into.
+const RAISE_EPOCHS: &str = "UPDATE namespaces SET epoch = max(epoch, ?1) WHERE bucket BETWEEN 0 AND 255";
+const RAISE_EVERYWHERE: &str = "UPDATE everywhere SET epoch = max(epoch, ?1) WHERE bucket BETWEEN 0 AND 255";
 
 /// What stands where the backup is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,16 +84,20 @@ impl Restoring {
         self.draft.path()
     }
 
-    /// The copy counts on from here at least.
+    /// The copy counts on from here at least, in this epoch at least.
     ///
     /// # Errors
     /// [`CopyError`] when it cannot be written.
-    pub async fn count_from(self, reached: LedgerSeq) -> Result<Self, CopyError> {
+    pub async fn count_from(self, reached: LedgerSeq, epoch: Epoch) -> Result<Self, CopyError> {
         apart(move || {
             let fail = |error| CopyError::from(OpenError::database(self.draft.path(), error));
             let connection = settings::writer(self.draft.path()).map_err(fail)?;
             let at = i64::try_from(reached.get()).unwrap_or(i64::MAX);
             connection.execute(RAISE, [at]).map_err(fail)?;
+            let epoch = i64::try_from(epoch.get()).unwrap_or(i64::MAX);
+            for text in [RAISE_EPOCHS, RAISE_EVERYWHERE] {
+                connection.execute(text, [epoch]).map_err(fail)?;
+            }
             connection.close().map_err(|(_, error)| fail(error))?;
             Ok(self)
         })

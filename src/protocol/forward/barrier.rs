@@ -186,7 +186,9 @@ impl Scene<'_> {
     pub(super) fn holds_more(&mut self, holds: Position) {
         let newest = self.newest();
         let found = format!("it holds position {holds}, and the highest that is recorded here is {newest}");
-        self.forgotten(&found);
+        if holds.epoch >= self.namespace.row.epoch {
+            self.forgotten(&found);
+        }
         self.quarantine(found);
     }
 

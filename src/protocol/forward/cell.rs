@@ -162,7 +162,7 @@ impl Scene<'_> {
             }
             StampKind::Barrier | StampKind::EmptyBarrier => {
                 let what = format!("the cell has the stamp {stamp} of a barrier that is not recorded");
-                if !announced || stamp.commit > self.row.commit_no {
+                if self.is_of_this_epoch(stamp) && (!announced || stamp.commit > self.row.commit_no) {
                     self.forgotten(&what);
                 }
                 Ok(Read::Contradicts(what))
@@ -171,7 +171,7 @@ impl Scene<'_> {
                 let by = self.undecided().find(|intent| is_of(stamp, intent)).cloned();
                 let Some(by) = by else {
                     let what = format!("the cell has the stamp {stamp} of an operation that is not recorded");
-                    if !announced || !self.may_know(stamp) {
+                    if self.is_of_this_epoch(stamp) && (!announced || !self.may_know(stamp)) {
                         self.forgotten(&what);
                     }
                     return Ok(Read::Contradicts(what));
@@ -181,6 +181,12 @@ impl Scene<'_> {
                 Ok(Read::Recorded)
             }
         }
+    }
+
+    /// Whether a stamp says anything about the record as it goes on now. With a new epoch an operator has said that what
+    /// stands here counts, whatever was lost before: a cell of an ended epoch is looked into by itself.
+    fn is_of_this_epoch(&self, stamp: &Stamp) -> bool {
+        stamp.position.epoch >= self.namespace.row.epoch
     }
 
     /// Whether the operation of a stamp is recorded, or may have been before its record was pruned. A store that shows

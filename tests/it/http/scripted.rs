@@ -20,7 +20,9 @@ use fencegate::ledger::read::{
     ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
-use fencegate::protocol::rows::{IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord};
+use fencegate::protocol::rows::{
+    EverywhereRow, IntentRow, LeaseRef, LeaseRow, NamespaceRow, OperationRecord,
+};
 use fencegate::protocol::snapshot::{ControlKey, OperationKey};
 
 /// What goes wrong from now on.
@@ -213,6 +215,10 @@ impl Reader for ScriptedReader {
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
         self.scripted(self.inner.namespaces())
+    }
+
+    fn everywhere(&self) -> Reading<'_, EverywhereRow> {
+        self.scripted(self.inner.everywhere())
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

@@ -307,7 +307,12 @@ fn trip(detector: Detector) -> Deed {
 
 fn advance() -> Deed {
     let key = OperationId::parse("recovery").unwrap();
-    Deed::AdvanceEpoch { key, reason: "it went back".to_owned(), leave_open: false }
+    Deed::AdvanceEpoch {
+        key,
+        reason: "it went back".to_owned(),
+        leave_open: false,
+        above: fencegate::domain::counter::Epoch::ZERO,
+    }
 }
 
 /// Time stands still in these worlds, so two states are the same where they look the same.

@@ -278,7 +278,12 @@ impl History {
             }
             Step::Epoch => {
                 let key = OperationId::parse(&(self.epoch + 1).to_string()).unwrap();
-                whole(Deed::AdvanceEpoch { key, reason: String::new(), leave_open: false })
+                whole(Deed::AdvanceEpoch {
+                    key,
+                    reason: String::new(),
+                    leave_open: false,
+                    above: fencegate::domain::counter::Epoch::ZERO,
+                })
             }
             Step::Acquire { page, request } => {
                 acquire_by(bounds.pages[page], u128::from(request), "", Some(TTL_MS))

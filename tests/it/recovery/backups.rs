@@ -134,15 +134,21 @@ async fn an_older_backup_is_stopped_and_the_newer_records_are_kept() {
     assert_eq!((&back["tripped"], back["database"].as_str()), (&true.into(), made["database"].as_str()));
 }
 
-/// Broken: what cannot be compared is taken for complete. Must hold: over nothing, and over a file that cannot be read, a
-/// backup is restored stopped; the same backup over itself is not.
+/// Broken: what cannot be compared is taken for complete. Must hold: over nothing, over a file that cannot be read, and over
+/// one that counts no further (it may have gone on from an older copy, and hold what the backup never had) a backup is
+/// restored stopped.
 #[tokio::test]
 async fn where_nobody_knows_what_was_reached_it_is_stopped_too() {
     let (folder, _) = used().await;
     let same = json(&run(folder.path(), &["backup", "--to", "same.db"]));
     let done = json(&run(folder.path(), &["restore", "same.db"]));
-    assert_eq!((&done["tripped"], &done["found"]), (&false.into(), &Value::Null));
-    assert_eq!(seq(&done, "ledger_seq"), seq(&same, "ledger_seq"));
+    let unknown = "what was done beside it or after it is not known";
+    assert_eq!(done["tripped"], true);
+    assert!(done["found"].as_str().unwrap().ends_with(unknown), "{done}");
+    assert!(seq(&done, "ledger_seq") > seq(&same, "ledger_seq"));
+    let process = Process::start(folder.path());
+    process.client().try_acquire("jobs/a", "bob").await.refused(503, "quarantined", "none");
+    assert_eq!(process.terminate(), Some(0));
     let database = folder.path().join("fencegate.db");
     fs::write(&database, b"not a database at all, but long enough to be looked at as one").unwrap();
     let over_ruins = json(&run(folder.path(), &["restore", "same.db"]));
@@ -150,7 +156,58 @@ async fn where_nobody_knows_what_was_reached_it_is_stopped_too() {
     fs::remove_file(&database).unwrap();
     let over_nothing = json(&run(folder.path(), &["restore", "same.db"]));
     assert_eq!((&over_nothing["tripped"], &over_nothing["kept_aside"]), (&true.into(), &Value::Null));
-    assert!(over_nothing["found"].as_str().unwrap().ends_with("how far the database had come is not known"));
+    assert!(over_nothing["found"].as_str().unwrap().ends_with(unknown), "{over_nothing}");
+}
+
+/// Broken: the epoch that an operator began after the backup is forgotten with it and begun once more, and a write of the
+/// lost one is admitted in it. Must hold: the next epoch lies above every one that the replaced file or the witness knows,
+/// and `recover` tells of all namespaces together until `*` was advanced.
+#[tokio::test]
+async fn an_epoch_that_was_lost_is_never_begun_again() {
+    for by_command in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            folder.path().join("fencegate.toml"),
+            "[namespaces.ext]\nissuer = { external = \"trusted\" }\n",
+        )
+        .unwrap();
+        let advance = |process: &Process, name: &str| {
+            let url = process.base.clone();
+            json(&run(
+                folder.path(),
+                &["epoch", "advance", name, "--reason", "r", "--confirm", name, "--url", &url],
+            ))
+        };
+        let process = Process::start(folder.path());
+        process.client().put("ext/a", "5", "before", "body", &[]).await.expect(201);
+        json(&run(folder.path(), &["backup", "--to", "b.db"]));
+        assert_eq!(advance(&process, "*")["epoch"], "1");
+        process.client().put("ext/a", "1.7", "lost", "body", &[]).await.expect(200);
+        assert_eq!(process.terminate(), Some(0));
+        if by_command {
+            json(&run(folder.path(), &["restore", "--older", "b.db"]));
+        } else {
+            fs::copy(folder.path().join("b.db"), folder.path().join("fencegate.db")).unwrap();
+        }
+        let process = Process::start(folder.path());
+        let early = process.client().put("ext/a", "1.7", "lost", "body", &[]).await;
+        assert_eq!((early.status, early.header("fencing-effect")), (503, Some("none")), "{}", early.text());
+        assert_eq!(advance(&process, "ext")["epoch"], "2", "by command: {by_command}");
+        let told: Value = serde_json::from_slice(&run(folder.path(), &["recover"]).stdout).unwrap();
+        let all = &told["namespaces"][0];
+        assert_eq!((&all["namespace"], all["breaker"].is_null()), (&"*".into(), false), "{told}");
+        assert_eq!(run(folder.path(), &["recover"]).status.code(), Some(1));
+        assert_eq!(advance(&process, "*")["epoch"], "3");
+        process.client().put("ext/a", "1.7", "lost", "body", &[]).await.refused(412, "stale_token", "none");
+        process.client().put("ext/a", "3.1", "after", "body", &[]).await.expect(200);
+        let unused = process.client().get("/v1/namespaces/ext").await.expect(200);
+        assert_eq!((&unused["epoch"], &unused["breaker"]), (&"3".into(), &Value::Null));
+        assert_eq!(run(folder.path(), &["recover", "nosuch"]).status.code(), Some(2));
+        assert_eq!(process.terminate(), Some(0));
+        let process = Process::start(folder.path());
+        assert_eq!(process.client().get("/readyz").await.status, 200, "the witness follows");
+        assert_eq!(process.terminate(), Some(0));
+    }
 }
 
 /// Broken: the records of one gateway are put under another, or under a key that makes every token a stranger's. Must hold:
