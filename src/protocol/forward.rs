@@ -48,6 +48,9 @@ const PAUSE_LEAST: Millis = Millis::new(100);
 /// The longest pause between two attempts, so that doubts end soon after a store has come back (I20).
 const PAUSE_MOST: Millis = Millis::new(30_000);
 
+/// The pause while nothing may be sent until a person has looked into it: each look is a commit.
+const PAUSE_STOPPED: Millis = Millis::new(5_000);
+
 /// What an attempt may take longer than its time-outs before anybody else takes the next step.
 const GRACE: Millis = Millis::new(1_000);
 

@@ -45,7 +45,7 @@ impl Scene<'_> {
             return Ok(Settled::Done(self.apply(intent, evidence)?));
         }
         if self.is_stopped() {
-            return Ok(self.later(intent, intent.doubt));
+            return Ok(self.when_it_goes_on(intent));
         }
         if told.recorded != self.row.cell {
             // What was read is older than the record: it would look like a store that has gone back.

@@ -15,7 +15,7 @@ use super::super::rows::{IntentRow, OperationRecord, Resolution};
 use super::super::snapshot::OperationKey;
 use super::super::{Context, Decision, Inconsistent, Outcome, Snapshot};
 use super::effect::Evidence;
-use super::{Scene, is_current};
+use super::{PAUSE_STOPPED, Scene, is_current};
 
 /// Refusals that say nothing about the request: they are not bound to the operation, which may succeed later.
 const UNBOUND: [u16; 4] = [401, 403, 425, 429];
@@ -72,7 +72,7 @@ pub(in super::super) fn resume(
         return Ok(scene.settled(Settled::Later(intent.due_at)));
     }
     if scene.is_stopped() {
-        let settled = scene.later(&intent, intent.doubt);
+        let settled = scene.when_it_goes_on(&intent);
         return Ok(scene.settled(settled));
     }
     // The step before may have been taken by somebody who did not live to tell.
@@ -225,6 +225,14 @@ impl Scene<'_> {
         after.due_at = self.after_a_pause(intent.record.attempt);
         self.change(intent, &after);
         Settled::Later(after.due_at)
+    }
+
+    /// Nothing is sent while a person has to look into it. Nobody waits for that: a look now and then will do.
+    pub(super) fn when_it_goes_on(&mut self, intent: &IntentRow) -> Settled {
+        let due_at = self.now.plus(PAUSE_STOPPED);
+        let after = IntentRow { due_at, ..intent.clone() };
+        self.change(intent, &after);
+        Settled::Later(due_at)
     }
 
     /// The next step of an operation whose last attempt may have been made.
