@@ -109,9 +109,14 @@ fn fields(body: &[u8], name: &Namespace) -> Result<(String, u32), Problem> {
         return Err(object.refuse("confirm", &format!("repeat the name of the namespace, \"{name}\"")));
     }
     let version = object.number("version")?;
-    let version = version.and_then(|version| u32::try_from(version).ok()).ok_or_else(|| {
-        object
-            .refuse("version", "name the version of the definition that you have looked at, as GET shows it")
-    })?;
+    let version = version
+        .and_then(|version| u32::try_from(version).ok())
+        .filter(|version| *version > 0)
+        .ok_or_else(|| {
+            object.refuse(
+                "version",
+                "name the version of the definition that you have looked at, as GET shows it",
+            )
+        })?;
     Ok((reason, version))
 }
