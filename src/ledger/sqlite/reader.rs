@@ -206,20 +206,7 @@ impl Reader for SqliteReader {
     }
 
     fn namespaces(&self) -> Reading<'_, Vec<NamespaceRow>> {
-        self.ask(|connection| {
-            let mut found = Vec::new();
-            each(
-                connection,
-                NAMESPACES,
-                |_| {},
-                |columns| {
-                    let name = columns.parsed(Namespace::parse)?;
-                    found.push(rows::namespace(name, columns)?);
-                    Ok(())
-                },
-            )?;
-            Ok(found)
-        })
+        self.ask(namespaces)
     }
 
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
@@ -244,6 +231,23 @@ impl Reader for SqliteReader {
 }
 
 pub(super) use operations::one as operation;
+pub(super) use stopped::everywhere;
+
+/// Those that were ever used, in order.
+pub(super) fn namespaces(connection: &Connection) -> Result<Vec<NamespaceRow>, Fault> {
+    let mut found = Vec::new();
+    each(
+        connection,
+        NAMESPACES,
+        |_| {},
+        |columns| {
+            let name = columns.parsed(Namespace::parse)?;
+            found.push(rows::namespace(name, columns)?);
+            Ok(())
+        },
+    )?;
+    Ok(found)
+}
 
 fn document(connection: &Connection, address: Address, with_body: bool) -> Result<DocumentRead, Fault> {
     let Address { resource, target } = address;

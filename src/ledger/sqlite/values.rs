@@ -8,6 +8,7 @@ use crate::domain::resource::Bucket;
 use crate::domain::time::Timestamp;
 
 use super::super::cells::WriteCells;
+use super::super::range::Range;
 use super::columns::Columns;
 use super::fault::Fault;
 
@@ -21,6 +22,16 @@ pub(super) struct Values<'s, 'c> {
 impl<'s, 'c> Values<'s, 'c> {
     const fn of(statement: &'s mut CachedStatement<'c>) -> Self {
         Self { statement, bound: 0, refused: None }
+    }
+
+    /// Two values: where a range of names begins, and where it ends.
+    pub(super) fn range(&mut self, range: &Range) {
+        self.text(&range.from);
+        match &range.before {
+            Some(before) => self.text(before),
+            // Any blob is above any text: no upper end.
+            None => self.blob(&[]),
+        }
     }
 
     fn add<T: ToSql>(&mut self, value: T) {

@@ -10,7 +10,8 @@ use super::super::super::cells::{ReadCells, WriteCells};
 use super::super::super::range::Range;
 use super::super::super::read::ResourceFilter;
 use super::super::fault::Fault;
-use super::super::rows::{self, control_columns, everywhere_columns, intent_columns, namespace_columns};
+use super::super::reader;
+use super::super::rows::{self, control_columns, intent_columns};
 use super::super::values::{each, first};
 use super::Loading;
 
@@ -19,13 +20,6 @@ const CONTROL: &str = concat!(
     control_columns!(),
     " FROM controls AS c WHERE c.bucket = ?1 AND c.resource = ?2 AND c.verb = ?3 AND c.key = ?4"
 );
-
-/// One copy will do, as of a namespace.
-const EVERYWHERE: &str =
-    concat!("SELECT ", everywhere_columns!(), " FROM everywhere AS e WHERE e.bucket = 0");
-
-const NAMESPACES: &str =
-    concat!("SELECT n.namespace, ", namespace_columns!(), " FROM namespaces AS n WHERE n.bucket = 0");
 
 /// The oldest of the few rows that there are. It walks all of them, once for each of these rare acts.
 const OPEN: &str = concat!(
@@ -55,8 +49,7 @@ impl Loading<'_> {
         let mut names = wanted.namespaces.iter().cloned().chain(names);
         let unused = names.any(|name| self.snapshot.namespace(&name).is_none());
         if unused || wanted.whole.contains(&Subject::Everywhere) {
-            let row = first(self.connection, EVERYWHERE, |_| {}, |columns| rows::everywhere(columns))?;
-            self.snapshot.set_everywhere(row.ok_or_else(|| Fault::unreadable("nothing holds everywhere"))?);
+            self.snapshot.set_everywhere(reader::everywhere(self.connection)?);
         }
         Ok(())
     }
@@ -80,18 +73,7 @@ impl Loading<'_> {
     }
 
     fn all_namespaces(&mut self) -> Result<(), Fault> {
-        let mut found = Vec::new();
-        each(
-            self.connection,
-            NAMESPACES,
-            |_| {},
-            |columns| {
-                let name = columns.parsed(Namespace::parse)?;
-                found.push(rows::namespace(name, columns)?);
-                Ok(())
-            },
-        )?;
-        for row in found {
+        for row in reader::namespaces(self.connection)? {
             self.snapshot.insert_namespace(row);
         }
         Ok(())
@@ -139,5 +121,5 @@ impl Loading<'_> {
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![CONTROL, EVERYWHERE, NAMESPACES, POPULATED]
+    vec![CONTROL, POPULATED]
 }

@@ -94,12 +94,7 @@ pub(super) fn resources(
         connection,
         text,
         |values| {
-            values.text(&range.from);
-            match &range.before {
-                Some(before) => values.text(before),
-                // Any blob is above any text: no upper end.
-                None => values.blob(&[]),
-            }
+            values.range(&range);
             values.integer(i64::from(filter.limit));
             if let Some(life) = life {
                 values.text(life.word());

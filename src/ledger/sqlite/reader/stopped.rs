@@ -17,7 +17,7 @@ const STOPPED: &str = "SELECT n.namespace, n.breaker FROM namespaces AS n WHERE 
 const EVERYWHERE: &str =
     concat!("SELECT ", everywhere_columns!(), " FROM everywhere AS e WHERE e.bucket = 0");
 
-pub(super) fn everywhere(connection: &Connection) -> Result<EverywhereRow, Fault> {
+pub(in super::super) fn everywhere(connection: &Connection) -> Result<EverywhereRow, Fault> {
     let row = first(connection, EVERYWHERE, |_| {}, |columns| rows::everywhere(columns))?;
     row.ok_or_else(|| Fault::unreadable("nothing holds everywhere"))
 }

@@ -88,12 +88,7 @@ pub(super) fn troubled(connection: &Connection, filter: &ResourceFilter) -> Resu
             connection,
             text,
             |values| {
-                values.text(&range.from);
-                match &range.before {
-                    Some(before) => values.text(before),
-                    // Any blob is above any text: no upper end.
-                    None => values.blob(&[]),
-                }
+                values.range(&range);
                 values.whole(u64::from(filter.limit));
             },
             |columns| {
