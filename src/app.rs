@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use crate::access::{Access, Roster};
 use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
@@ -105,6 +106,7 @@ pub async fn run(
         clock: surroundings.clock,
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
+        access: Access::new(Roster::of(config.principals.iter().cloned())),
     };
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());

@@ -13,6 +13,7 @@ mod mistake;
 mod origin;
 mod outside;
 mod postgres;
+mod principals;
 mod settle;
 mod store;
 mod variables;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
+use crate::access::Principal;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
@@ -48,7 +50,7 @@ pub const VARIABLE_PREFIX: &str = "FENCEGATE_";
 /// Everything that a gateway needs to know before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where it listens; always a loopback address in this version.
+    /// Where it listens; beyond loopback only with credentials.
     pub listen: SocketAddr,
     /// Where its records are.
     pub database: Database,
@@ -66,6 +68,8 @@ pub struct Config {
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.
     pub stores: BTreeMap<Namespace, HttpStore>,
+    /// Who may do what; without anybody, everybody on this machine may do everything.
+    pub principals: Vec<Principal>,
 }
 
 /// Where the records are.

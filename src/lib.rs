@@ -11,9 +11,10 @@
 //!
 //! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
 //! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
-//! speaks to stores behind HTTP. `bench` measures
+//! speaks to stores behind HTTP, `access` knows who may do what. `bench` measures
 //! all of it from outside, beside what people write by hand.
 
+pub mod access;
 pub mod app;
 pub mod backing;
 pub mod bench;

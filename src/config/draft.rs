@@ -10,6 +10,7 @@ use super::Database;
 use super::database;
 use super::given::{Given, Slot};
 use super::mistake::{Mistakes, Place};
+use super::principals::PrincipalsDraft;
 use super::store::StoreDraft;
 use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
@@ -32,6 +33,7 @@ pub(super) struct Draft {
     pub(super) operation_retention: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
+    pub(super) principals: PrincipalsDraft,
 }
 
 /// What was said of one namespace.

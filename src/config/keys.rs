@@ -1,5 +1,8 @@
 //! The keys of a configuration: those of this version, those that come later, and the nearest to a wrong one.
 
+use super::given::Given;
+use super::mistake::Mistakes;
+
 /// The keys of one table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
@@ -20,6 +23,7 @@ pub(super) const ROOT: Table = Table {
         "max_body_bytes",
         "operation_retention",
         "namespaces",
+        "principals",
     ],
     later: &[],
 };
@@ -68,6 +72,17 @@ pub(super) const STAMP: Table = Table { keys: &["header", "json"], later: &[] };
 
 /// `credentials = { … }` of a store.
 pub(super) const CREDENTIALS: Table = Table { keys: &["header", "file", "variable"], later: &[] };
+
+/// `[principals.NAME]`.
+pub(super) const PRINCIPAL: Table = Table { keys: &["permissions", "keys"], later: &[] };
+
+/// One item of `keys = [ … ]` of a principal.
+pub(super) const PRINCIPAL_KEY: Table = Table { keys: &["id", "sha256", "expires_at"], later: &[] };
+
+/// Notes that a table has no such key.
+pub(super) fn note_unknown(name: &str, given: &Given<'_>, table: Table, mistakes: &mut Mistakes) {
+    mistakes.note(&given.key_place, &given.key, table.explain(name));
+}
 
 /// Said of what is designed and not there yet.
 pub(super) const LATER: &str = "comes in a later version";
@@ -132,6 +147,8 @@ fn home_of(key: &str) -> Option<&'static str> {
         "max_body_bytes" => Some("at the top of the file, or under [namespaces.NAME]"),
         "json" => Some("in `stamp = { … }` of a store"),
         "header" => Some("in `stamp = { … }` or `credentials = { … }` of a store"),
+        "permissions" | "keys" => Some("under [principals.NAME]"),
+        "id" | "sha256" | "expires_at" => Some("in `keys = [ { … } ]` of a principal"),
         "file" | "variable" => Some("in `credentials = { … }` of a store"),
         key if STORE.keys.contains(&key) => Some("in `store = { … }` of a namespace"),
         "external" | "max_jump" => Some("in `issuer = { … }` of a namespace"),

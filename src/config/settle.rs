@@ -24,10 +24,12 @@ use crate::limits::{OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS};
 pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
     let max_body_bytes = draft.max_body_bytes.or(DEFAULT_MAX_BODY_BYTES);
     let (namespaces, stores) = settle_namespaces(&draft.namespaces, max_body_bytes, outside, mistakes);
+    let principals = draft.principals.settle();
+    let listen = listen(draft, principals.is_empty(), mistakes);
     let database = draft.database.found().map(|found| found.value.clone());
     let database = database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db")));
     Config {
-        listen: draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)),
+        listen,
         max_connections: max_connections(draft, &database, mistakes),
         witness: witness(draft, base, &database, mistakes),
         database,
@@ -36,7 +38,24 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
         namespaces,
         stores,
+        principals,
     }
+}
+
+/// Where no credentials are asked for, whoever reaches the listener may write everything.
+fn listen(draft: &Draft, is_open: bool, mistakes: &mut Mistakes) -> SocketAddr {
+    let preset = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
+    let Some(found) = draft.listen.found() else { return preset };
+    let address = found.value;
+    if is_open && !address.ip().to_canonical().is_loopback() {
+        let problem = format!(
+            "{address} is reachable from other machines, and no credentials are configured; configure [principals.NAME] with \
+             keys (`fencegate key create` makes one), or listen on loopback, such as 127.0.0.1:{}",
+            address.port()
+        );
+        mistakes.note(&found.place, "listen", problem);
+    }
+    address
 }
 
 fn max_connections(draft: &Draft, database: &Database, mistakes: &mut Mistakes) -> u32 {

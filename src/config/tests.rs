@@ -49,6 +49,7 @@ fn no_file_at_all_is_a_working_gateway() {
             operation_retention: Millis::new(30 * 86_400_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
+            principals: Vec::new(),
         }
     );
 }
@@ -164,6 +165,8 @@ fn the_loopback_is_known_in_all_its_forms() {
     for address in ["0.0.0.0:80", "[::]:80", "192.168.0.1:80", "[::ffff:10.0.0.1]:80", "128.0.0.1:1"] {
         let told = parse(&format!("listen = \"{address}\"")).unwrap_err().to_string();
         assert!(told.contains("no credentials"), "{told}");
+        let keyed = format!("listen = \"{address}\"\n[principals.a]\npermissions = {{ \"*\" = [\"read\"] }}");
+        assert!(parse(&keyed).is_ok(), "{address}");
     }
 }
 

@@ -115,6 +115,7 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
             "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" | "OPERATION_RETENTION" => {
                 take_root(&variable, Form::Text, draft, mistakes);
             }
+            "PRINCIPALS" => take_principals(&variable, draft, mistakes),
             "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
             "WITNESS" => take_witness(&variable, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
@@ -180,6 +181,13 @@ fn take_root(variable: &Variable<'_>, form: Form, draft: &mut Draft, mistakes: &
     let key = variable.name.to_lowercase();
     if let Some(item) = variable.item(&key, form, mistakes) {
         draft.take(&key, &spot(&key, &item, variable.place), mistakes);
+    }
+}
+
+/// The whole table, in braces: names of principals are not spelled in capitals.
+fn take_principals(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    if let Some(item) = variable.item("principals", Form::Toml, mistakes) {
+        draft.principals.take(&spot("principals", &item, variable.place), mistakes);
     }
 }
 
@@ -304,6 +312,7 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         "MAX_CONNECTIONS",
         "MAX_BODY_BYTES",
         "OPERATION_RETENTION",
+        "PRINCIPALS",
     ];
     let near = known
         .into_iter()

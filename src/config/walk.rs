@@ -4,7 +4,7 @@ use toml_edit::TableLike;
 
 use super::draft::{Draft, NamespaceDraft};
 use super::given::{Given, Slot};
-use super::keys::{CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, Table};
+use super::keys::{self, CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, Table};
 use super::mistake::Mistakes;
 use super::origin::Origin;
 use super::store::NO_SECRET_HERE;
@@ -14,6 +14,7 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
     for (name, given) in origin.entries(table, "") {
         match name {
             "namespaces" => namespaces(&given, draft, mistakes),
+            "principals" => draft.principals.take(&given, mistakes),
             "seal_key" => given.wrong(
                 mistakes,
                 "a secret does not stand in the configuration; use `seal_key_file` or the variable FENCEGATE_SEAL_KEY",
@@ -162,6 +163,6 @@ pub(super) fn lease_key(
 
 fn note_unknown(known: bool, name: &str, given: &Given<'_>, table: Table, mistakes: &mut Mistakes) {
     if !known {
-        mistakes.note(&given.key_place, &given.key, table.explain(name));
+        keys::note_unknown(name, given, table, mistakes);
     }
 }

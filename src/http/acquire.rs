@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::domain::lease::{Holder, LeaseState};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
+use crate::domain::permission::Permission;
 use crate::domain::resource::ResourceName;
 use crate::limits::{BARRIER_WAIT, RETRY_AFTER, RETRY_LEASE_LEAST, WAIT_MS};
 use crate::protocol::command::{Acquire, MAX_RESOURCES};
@@ -23,10 +24,7 @@ use super::json::Object;
 use super::leases::{self, PREFIX, control_body};
 use super::problem::{self, About, Code, Problem};
 use super::query::malformed;
-use super::{Asked, Hall, extract, names, warning, wire};
-
-/// Callers are not told apart yet.
-const ANYBODY: &str = "anonymous";
+use super::{Asked, Hall, extract, warning, wire};
 
 const FIELDS: &[&str] = &["resource", "resources", "holder", "ttl_ms", "wait_ms", "request_id"];
 
@@ -38,13 +36,13 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let key = request_key(&asked)?;
     extract::is_json(asked.headers())?;
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;
-    let resources = resources_of(&mut object, asked.hall)?;
+    let resources = resources_of(&mut object, &asked)?;
     // A place that nobody can name is kept for nobody.
     let keeps_place = key.is_some() || object.has("request_id");
     let shown = shown(&resources);
     let several = if shown.is_none() { resources.clone() } else { Vec::new() };
     let (command, wait) =
-        command(object, key, resources, asked.hall).map_err(|problem| about(problem, shown.as_ref()))?;
+        command(object, key, resources, &asked).map_err(|problem| about(problem, shown.as_ref()))?;
     let ttl_ms = command.ttl_ms;
     let again = Command::Acquire(command.clone());
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
@@ -109,7 +107,7 @@ fn uuid_of(text: &str) -> Option<Uuid> {
 }
 
 /// The resources in canonical order, each once.
-fn resources_of(object: &mut Object, hall: &Hall) -> Result<Vec<ResourceName>, Problem> {
+fn resources_of(object: &mut Object, asked: &Asked<'_>) -> Result<Vec<ResourceName>, Problem> {
     object.only(FIELDS)?;
     let (one, several) = (object.text("resource")?, object.list("resources")?);
     let names = match (one, several) {
@@ -126,7 +124,7 @@ fn resources_of(object: &mut Object, hall: &Hall) -> Result<Vec<ResourceName>, P
     };
     let mut resources: Vec<ResourceName> = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
-        let place = names::place_of(name, hall.namespaces());
+        let place = asked.place_of(name, Permission::Lease);
         let place = place.map_err(|problem| match names.len() {
             1 => problem,
             _ => problem.within(&format!("resources[{index}] ({name:?}): ")),
@@ -162,14 +160,23 @@ fn command(
     mut object: Object,
     key: Option<Uuid>,
     resources: Vec<ResourceName>,
-    hall: &Hall,
+    asked: &Asked<'_>,
 ) -> Result<(Acquire, Option<Duration>), Problem> {
+    let hall = asked.hall;
     let holder = holder_of(&mut object)?;
     let ttl_ms = object.number("ttl_ms")?;
     let wait = wait_of(&mut object)?;
     let request_id = request_id(&mut object, key, hall)?;
     let nonce = drawn(hall)?;
-    let acquire = Acquire { resources, holder, ttl_ms, request_id, principal: ANYBODY, nonce, wait: None };
+    let acquire = Acquire {
+        resources,
+        holder,
+        ttl_ms,
+        request_id,
+        principal: asked.caller.name().clone(),
+        nonce,
+        wait: None,
+    };
     Ok((acquire, wait))
 }
 

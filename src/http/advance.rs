@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use crate::domain::permission::Permission;
 use crate::domain::policy::Contract;
 use crate::limits::{BARRIER_WAIT, REASON_BYTES};
 use crate::protocol::command::Advance;
@@ -21,7 +22,7 @@ use super::{extract, resources};
 
 /// `POST /v1/advance/{name}`. The answer is the resource.
 pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
-    let place = names::place_below(&asked.head.uri, "/v1/advance", asked.hall.namespaces())?;
+    let place = asked.place("/v1/advance", Permission::Advance)?;
     let resource = place.address.resource.clone();
     extract::is_json(asked.headers())?;
     let body = control_body(&asked, payload).await?.bytes;

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
+use crate::domain::permission::Permission;
 use crate::protocol::control::{Control, ControlVerb};
 use crate::protocol::rows::Mark;
 use crate::protocol::{Command, Outcome};
@@ -14,7 +15,7 @@ use super::body::Payload;
 use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::control_body;
-use super::names::{self, Place};
+use super::names::Place;
 use super::problem::{self, About, Code, Problem};
 use super::query::malformed;
 use super::wire::{IDEMPOTENT_REPLAYED, JSON};
@@ -32,11 +33,21 @@ pub(super) async fn control(
         ControlVerb::Cancel => "/v1/cancel",
         ControlVerb::Reopen => "/v1/reopen",
     };
-    let place = names::place_below(&asked.head.uri, prefix, asked.hall.namespaces())?;
+    // Which of the two a caller must be only the token tells; whoever is neither is told nothing of it.
+    let (owner, operator) =
+        (asked.place(prefix, Permission::Write), asked.place(prefix, Permission::Operate));
+    let place = owner.or(operator)?;
     let resource = place.address.resource.clone();
     extract::is_json(asked.headers())?;
     let body = control_body(&asked, payload).await?.bytes;
     let command = command(&asked, &place, verb, &body).map_err(|problem| problem.about(&resource))?;
+    let needed = match (&command.claim, place.rules.definition.issuer.is_external()) {
+        (None, _) => Permission::Operate,
+        (Some(_), false) => Permission::Write,
+        // Nothing seals the positions of other issuers: whoever names one need not own anything.
+        (Some(_), true) => Permission::Advance,
+    };
+    asked.require(needed, resource.as_str())?;
     let (position, operation) = (command.claim.map(|claim| claim.position), command.key.clone());
     let subject = Subject { resource: Some(resource.clone()), position, operation: None };
     let outcome = asked.hall.decide(Command::Control(command), subject, None).await?;

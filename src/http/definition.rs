@@ -6,6 +6,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::domain::permission::Permission;
 use crate::domain::redefinition::Redefinition;
 use crate::domain::resource::Namespace;
 use crate::domain::subject;
@@ -67,6 +68,8 @@ pub(super) async fn has_resources(hall: &Hall, name: &Namespace) -> Result<bool,
 /// `POST /v1/namespaces/{namespace}/definition`. The answer is the namespace as the call left it.
 pub(super) async fn change(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let name = names::namespace_within(&asked.head.uri, "/v1/namespaces", "/definition")?;
+    let subject = subject::Subject::Namespace(name.clone());
+    asked.require_whole(Permission::Admin, &subject)?;
     names::rules_of(&name, asked.hall.namespaces())?;
     extract::is_json(asked.headers())?;
     let body = control_body(&asked, payload).await?.bytes;
@@ -77,7 +80,7 @@ pub(super) async fn change(asked: Asked<'_>, payload: &mut Payload) -> Result<Re
         return Err(Problem::new(Code::OperationIdRequired, detail));
     };
     let deed = Deed::ChangeDefinition(DefinitionChange { key, reason, version });
-    let act = WholeAct { subject: subject::Subject::Namespace(name.clone()), deed };
+    let act = WholeAct { subject, deed };
     let outcome = asked.hall.decide(Command::Whole(act), Subject::default(), None).await?;
     if let Outcome::Acted(done) = outcome {
         let mut response = (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();

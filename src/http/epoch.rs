@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
+use crate::domain::permission::Permission;
 use crate::domain::subject::Subject;
 use crate::protocol::whole::{Deed, WholeAct};
 use crate::protocol::{Command, Outcome, Refusal};
@@ -23,6 +24,7 @@ use super::{Asked, extract};
 /// `POST /v1/namespaces/{namespace}/epoch`. The answer is the namespace as the call left it.
 pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let subject = names::subject_within(&asked.head.uri, "/v1/namespaces", "/epoch")?;
+    asked.require_whole(Permission::Admin, &subject)?;
     if let Subject::Namespace(name) = &subject {
         names::rules_of(name, asked.hall.namespaces())?;
     }

@@ -84,12 +84,12 @@ pub(super) fn single(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Refuses a request of HTTP/1.1 that does not say for whom it is (RFC 9112 section 3.2), and one that is for a name
-/// which anybody can point at this machine: there are no credentials in this version, so a web page whose name was
-/// turned to 127.0.0.1 would otherwise be let in. An address needs no name server, and `localhost` is never one's own.
-pub(super) fn addressed(head: &Parts) -> Result<(), Problem> {
+/// which anybody can point at this machine: where no credentials are asked for, a web page whose name was turned to
+/// 127.0.0.1 would otherwise be let in. An address needs no name server, and `localhost` is never one's own.
+pub(super) fn addressed(head: &Parts, open: bool) -> Result<(), Problem> {
     let declared = text(&head.headers, &HOST)?;
     for authority in declared.into_iter().chain(head.uri.authority().map(Authority::as_str)) {
-        if !is_local(authority) {
+        if open && !is_local(authority) {
             return Err(malformed(format!(
                 "Host is {authority:?}; without credentials this gateway answers only to localhost and to IP addresses"
             )));

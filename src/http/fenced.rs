@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::{Effect, Method};
+use crate::domain::permission::{Permission, Rules};
 use crate::domain::policy::Store;
 use crate::domain::position::Position;
 use crate::domain::precondition::Preconditions;
@@ -41,14 +42,18 @@ pub(super) const HEADERS: Words =
     Words { token: "Fencing-Token", operation_id: "Idempotency-Key", sequence: "Fencing-Sequence" };
 
 /// What the store behind an address takes, as `Allow` lists it; none where the address leads to no store.
-pub(super) fn methods_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
-    let store = names::place_below(uri, "/fenced", known).ok()?.rules.definition.store;
+pub(super) fn methods_of(uri: &Uri, known: &Namespaces, rules: &Rules) -> Option<&'static str> {
+    let place = names::place_below(uri, "/fenced", known).ok()?;
+    if !rules.know(place.address.resource.namespace().as_str()) {
+        return None;
+    }
+    let store = place.rules.definition.store;
     Some(store.class().map_or(DOCUMENT_METHODS, relay::methods_of))
 }
 
 /// PUT, POST, PATCH and DELETE.
 pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
-    let place = names::place_below(&asked.head.uri, "/fenced", asked.hall.namespaces())?;
+    let place = asked.place("/fenced", Permission::Write)?;
     if let Store::Http(class) = place.rules.definition.store {
         return relay::write(asked, place, class, payload).await;
     }
@@ -76,7 +81,7 @@ pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
 
 /// GET and HEAD.
 pub(super) async fn read(asked: Asked<'_>) -> Result<Response, Problem> {
-    let place = names::place_below(&asked.head.uri, "/fenced", asked.hall.namespaces())?;
+    let place = asked.place("/fenced", Permission::Read)?;
     if let Store::Http(class) = place.rules.definition.store {
         return relay::read(asked, place, class).await;
     }
@@ -148,8 +153,10 @@ async fn member(
     let Held { bytes: body, memory } = body_of(asked, method, &place, payload).await?;
     let ledger = asked.hall.door.ledger.clone();
     let length = body.len();
+    let may_raise = asked.may(Permission::Advance, place.address.resource.as_str());
     let draft = Draft {
         place,
+        may_raise,
         method,
         token,
         operation_id,

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::dispatch::Earned;
 use crate::domain::counter::LedgerSeq;
+use crate::domain::permission::Permission;
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::limits::PROBE_TIMEOUT;
@@ -118,6 +119,7 @@ pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
 
 /// `GET /v1/status`.
 pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
+    asked.require_all(Permission::Read, "")?;
     let hall = asked.hall;
     let (_, differing) = differing(hall).await?;
     let ledger_seq = hall.read(|reader| reader.ledger_seq()).await?;

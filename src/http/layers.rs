@@ -11,6 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY,
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
+use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 use uuid::Uuid;
 
@@ -45,7 +46,7 @@ pub(super) async fn around(
     let id = hall.request_ids.next(&hall.door);
     let trace_id = trace_id(request.headers());
     // It holds the path's template, never the path: an acquisition id may stand in it.
-    let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path);
+    let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path, principal = Empty);
     let mut response = rendered(request, id, serve).instrument(span).await;
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::domain::counter::{Epoch, Incarnation, Token};
 use crate::domain::lease::{AcquisitionId, EndCause, Holder, LeaseState};
 use crate::domain::namespaces::Namespaces;
+use crate::domain::permission::Permission;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
@@ -81,6 +82,9 @@ pub(super) async fn found(asked: &Asked<'_>, id: &AcquisitionId) -> Result<Lease
     let Some(found) = asked.hall.read(move |reader| reader.lease(bucket, hash)).await? else {
         return Err(problem::refused(&Refusal::NoSuchLease, &About::default()));
     };
+    if !asked.may_all(Permission::Lease, found.lease.members().map(|(name, _)| name)) {
+        return Err(problem::refused(&Refusal::NoSuchLease, &About::default()));
+    }
     let resource = &found.lease.resource;
     let rules = names::rules_of(&resource.namespace(), asked.hall.namespaces())?;
     in_force(Some(&found.namespace), resource, &rules)?;
@@ -118,12 +122,29 @@ async fn ended_or_shown(
     id: &AcquisitionId,
     command: Command,
 ) -> Result<Response, Problem> {
+    leased(asked, id).await?;
     let outcome = asked.hall.decide(command, Subject::default(), None).await?;
     if let Outcome::Renewed(view) | Outcome::Released(view) = &outcome {
         let shown = wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces()));
         return Ok(warning::about_lease(shown, view));
     }
     Err(otherwise(&outcome, |refusal| problem::refused(refusal, &About::default())))
+}
+
+/// Refuses a caller that may not lease what a lease is of, as if there were no such lease. A caller that may lease
+/// everything need not be looked up.
+pub(super) async fn leased(asked: &Asked<'_>, id: &AcquisitionId) -> Result<(), Problem> {
+    if asked.caller.rules().cover("", Permission::Lease) {
+        return Ok(());
+    }
+    let (bucket, hash) = (id.bucket(), id.hash());
+    let found = asked.hall.read(move |reader| reader.lease(bucket, hash)).await?;
+    let may =
+        |found: LeaseRead| asked.may_all(Permission::Lease, found.lease.members().map(|(name, _)| name));
+    if found.is_some_and(may) {
+        return Ok(());
+    }
+    Err(problem::refused(&Refusal::NoSuchLease, &About::default()))
 }
 
 /// A small JSON body, whole.

@@ -37,6 +37,8 @@ pub(super) struct Draft {
     pub(super) preconditions: Preconditions,
     pub(super) content_type: Option<ContentType>,
     pub(super) content: Content,
+    /// Whether the caller may raise the floor by writing.
+    pub(super) may_raise: bool,
 }
 
 /// What a write brings.
@@ -119,6 +121,7 @@ impl Draft {
             document,
             forward,
             digest,
+            may_raise: self.may_raise,
         })
     }
 }

@@ -13,6 +13,7 @@ mod docs;
 mod epoch;
 mod extract;
 mod fenced;
+mod gate;
 mod health;
 mod json;
 mod layers;
@@ -31,6 +32,7 @@ mod routes;
 mod timeline;
 mod transfer;
 mod warning;
+mod whoami;
 mod wire;
 mod writes;
 
@@ -49,6 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::Span;
 
+use crate::access::{Access, Caller};
 use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
@@ -62,6 +65,7 @@ use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
 
+pub use gate::Gate;
 pub use namespaces::render_whole;
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
@@ -82,6 +86,8 @@ pub struct Door {
     pub draining: CancellationToken,
     /// When the process started.
     pub started_at: Timestamp,
+    /// Who may do what.
+    pub access: Access,
 }
 
 /// The door with what it shares between requests.
@@ -105,6 +111,7 @@ struct Asked<'a> {
     hall: &'a Hall,
     head: &'a Parts,
     query: Query,
+    caller: &'a Caller,
 }
 
 impl Asked<'_> {
@@ -171,15 +178,21 @@ impl Front {
 async fn served(hall: &Hall, route: &'static Route, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut payload = Payload::new(&head.headers, body);
-    let answer = called(hall, route, &head, &mut payload).await;
+    let caller = if route.is_open() { Ok(Caller::nobody()) } else { gate::identified(hall, &head) };
+    let answer = match &caller {
+        Ok(caller) => called(hall, route, &head, &mut payload, caller).await,
+        Err(problem) => Err(problem.clone()),
+    };
     payload.linger();
     let mut response = answer.unwrap_or_else(IntoResponse::into_response);
-    if route.is_data_plane()
-        && let Some(guarantee) = names::guarantee_of(&head.uri, hall.namespaces())
-    {
-        response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
+    if let Ok(caller) = &caller {
+        if route.is_data_plane()
+            && let Some(guarantee) = names::guarantee_of(&head.uri, hall.namespaces(), caller.rules())
+        {
+            response.headers_mut().insert(wire::FENCING_GUARANTEE, HeaderValue::from_static(guarantee));
+        }
+        warning::add(hall, route, &head.uri, caller.rules(), &mut response);
     }
-    warning::add(hall, route, &head.uri, &mut response);
     response
 }
 
@@ -188,22 +201,28 @@ async fn called(
     route: &'static Route,
     head: &Parts,
     payload: &mut Payload,
+    caller: &Caller,
 ) -> Result<Response, Problem> {
-    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, head, hall.namespaces()))?;
-    extract::addressed(head)?;
+    if !hall.door.access.roster().is_open() {
+        Span::current().record("principal", caller.name().as_str());
+    }
+    let call = route.call(&head.method).ok_or_else(|| not_allowed(route, head, hall.namespaces(), caller))?;
+    extract::addressed(head, hall.door.access.roster().is_open())?;
     extract::single(&head.headers)?;
     // What the query of the data plane means, the store behind it tells.
     let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };
-    let asked = Asked { hall, head, query };
-    match call.run {
+    let asked = Asked { hall, head, query, caller };
+    let answer = match call.run {
         Run::Read(read) => read(asked).await,
         Run::Change(_) if hall.door.draining.is_cancelled() => Err(problem::draining()),
         Run::Change(change) => change(asked, payload).await,
-    }
+    };
+    answer.map_err(|problem| gate::seen(caller, problem))
 }
 
-fn not_allowed(route: &Route, head: &Parts, known: &Namespaces) -> Problem {
-    let of_store = if route.is_data_plane() { fenced::methods_of(&head.uri, known) } else { None };
+fn not_allowed(route: &Route, head: &Parts, known: &Namespaces, caller: &Caller) -> Problem {
+    let of_store =
+        if route.is_data_plane() { fenced::methods_of(&head.uri, known, caller.rules()) } else { None };
     let allow = of_store.map_or_else(|| route.allow(), str::to_owned);
     let detail = format!("{} is not allowed here; this address takes {allow}", head.method);
     Problem::method_not_allowed(detail, allow)

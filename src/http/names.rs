@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::domain::lease::AcquisitionId;
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::OperationId;
+use crate::domain::permission::Rules;
 use crate::domain::resource::{Address, NameError, Namespace, Path};
 use crate::domain::subject::Subject;
 
@@ -24,14 +25,19 @@ pub(super) struct Place {
     pub(super) rules: NamespaceRules,
 }
 
-/// The place that the rest of the path names.
+/// The place that the rest of the path names, for whoever asks: a handler goes through the gate.
 pub(super) fn place_below(uri: &Uri, prefix: &str, known: &Namespaces) -> Result<Place, Problem> {
     place(&path_below(uri, prefix)?, known)
 }
 
-/// The place that a decoded name leads to.
-pub(super) fn place_of(name: &str, known: &Namespaces) -> Result<Place, Problem> {
-    place(&Path::parse(name).map_err(|error| invalid(&error))?, known)
+/// A decoded name.
+pub(super) fn path_of(name: &str) -> Result<Path, Problem> {
+    Path::parse(name).map_err(|error| invalid(&error))
+}
+
+/// What a rule may speak of: everything, a namespace or a resource.
+pub(super) fn subject_of(name: &str) -> Result<Subject, Problem> {
+    Subject::parse(name).map_err(|error| invalid(&error))
 }
 
 /// The namespace that the rest of the path names.
@@ -62,8 +68,8 @@ pub(super) fn rules_of(namespace: &Namespace, known: &Namespaces) -> Result<Name
 }
 
 /// What the store of the namespace in this address promises, where the address has one that is known.
-pub(super) fn guarantee_of(uri: &Uri, known: &Namespaces) -> Option<&'static str> {
-    let namespace = first_below(uri, "/fenced")?;
+pub(super) fn guarantee_of(uri: &Uri, known: &Namespaces, asking: &Rules) -> Option<&'static str> {
+    let namespace = first_below(uri, "/fenced").filter(|name| asking.know(name.as_str()))?;
     known.rules(&namespace).map(|rules| rules.definition.store.guarantee())
 }
 
@@ -124,13 +130,15 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     best.filter(|(likeness, _)| *likeness >= LIKENESS).map(|(_, other)| other)
 }
 
-fn place(path: &Path, known: &Namespaces) -> Result<Place, Problem> {
+/// The place that a path leads to.
+pub(super) fn place(path: &Path, known: &Namespaces) -> Result<Place, Problem> {
     let rules = rules_of(path.namespace(), known).map_err(|problem| problem.about(path.as_str()))?;
     let address = path.split(rules.definition.scope).map_err(|error| invalid(&error).about(path.as_str()))?;
     Ok(Place { address, rules })
 }
 
-fn path_below(uri: &Uri, prefix: &str) -> Result<Path, Problem> {
+/// The path that the rest of an address is.
+pub(super) fn path_below(uri: &Uri, prefix: &str) -> Result<Path, Problem> {
     Path::parse_bytes(&decoded_below(uri, prefix)).map_err(|error| invalid(&error))
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Epoch, Incarnation};
 use crate::domain::namespaces::NamespaceRules;
+use crate::domain::permission::Permission;
 use crate::domain::policy::{Issuer, Policy};
 use crate::domain::redefinition::Redefinition;
 use crate::domain::resource::Namespace;
@@ -115,7 +116,8 @@ struct ListJson<'a> {
 pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     let (known, recorded) = (asked.hall.namespaces(), recorded(asked.hall).await?);
     let used = recorded.keys().filter_map(|name| known.rules(name).map(|rules| (name, rules)));
-    let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).collect();
+    let seen = |(name, _): &(&Namespace, &NamespaceRules)| asked.knows(name);
+    let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).filter(seen).collect();
     let everywhere = asked.hall.read(|reader| reader.everywhere()).await?;
     let shown = |(name, rules)| namespace(name, rules, known.base(name), recorded.get(name), &everywhere);
     let items = all.into_iter().map(shown).collect();
@@ -125,6 +127,9 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
 /// `GET /v1/namespaces/{namespace}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let name = names::namespace_below(&asked.head.uri, "/v1/namespaces")?;
+    if !asked.knows(&name) {
+        asked.require(Permission::Read, name.as_str())?;
+    }
     let known = asked.hall.namespaces();
     let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::{AcquisitionId, EndCause, LeaseState};
+use crate::domain::permission::Permission;
 use crate::domain::time::Timestamp;
 use crate::ledger::Ledger;
 use crate::ledger::read::{LeaseRead, ResourceRead};
@@ -40,7 +41,7 @@ const TAG_BYTES: usize = 16;
 /// next change.
 pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
     let (hall, headers) = (asked.hall, asked.headers());
-    let place = names::place_below(&asked.head.uri, "/v1/resources", hall.namespaces())?;
+    let place = asked.place("/v1/resources", Permission::Read)?;
     let until = instant() + asked.query.wait()?.unwrap_or_default();
     let known = extract::if_none_match(headers)?;
     let mut observer: Option<Observer> = None;

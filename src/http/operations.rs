@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::domain::counter::{CommitNo, Incarnation, Sequence};
 use crate::domain::operation::{Effect, Fingerprint, OperationId, OperationState};
+use crate::domain::permission::Permission;
 use crate::domain::position::Position;
 use crate::domain::resource::Target;
 use crate::domain::time::Timestamp;
@@ -68,7 +69,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     if asked.query.value("resource").is_none() {
         return undecided(&asked).await;
     }
-    let place = place(&asked)?;
+    let place = place(&asked, Permission::Read)?;
     let limit = asked.query.limit()?;
     let words: Vec<&str> = OperationState::ALL.iter().map(|state| state.word()).collect();
     let filter = OperationFilter {
@@ -91,6 +92,7 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
 /// The undecided operations of all resources, the oldest first: what an operator looks for who does not know yet
 /// where to look.
 async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
+    asked.require_all(Permission::Read, "")?;
     let words = [OperationState::Intent.word(), OperationState::Uncertain.word()];
     let wanted = asked.query.word("state", &words, OperationState::from_word)?;
     let Some(wanted) = wanted.filter(|state| words.contains(&state.word())) else {
@@ -106,7 +108,7 @@ async fn undecided(asked: &Asked<'_>) -> Result<Response, Problem> {
 /// `GET /v1/operations/{operation_id}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let id = names::operation_below(&asked.head.uri, "/v1/operations")?;
-    let place = place(&asked)?;
+    let place = place(&asked, Permission::Read)?;
     let incarnation = incarnation(&asked)?;
     recorded_definition_holds(asked.hall, &place).await?;
     let resource = place.address.resource;
@@ -129,9 +131,9 @@ pub(super) fn shown(record: &OperationRecord) -> Response {
 }
 
 /// The resource that the query names; a target's name leads to its resource.
-pub(super) fn place(asked: &Asked<'_>) -> Result<Place, Problem> {
+pub(super) fn place(asked: &Asked<'_>, permission: Permission) -> Result<Place, Problem> {
     let name = asked.query.required("resource", "namespace%2Fname")?;
-    names::place_of(name, asked.hall.namespaces())
+    asked.place_of(name, permission)
 }
 
 pub(super) fn incarnation(asked: &Asked<'_>) -> Result<Option<Incarnation>, Problem> {

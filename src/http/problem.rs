@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -161,6 +161,22 @@ impl Problem {
         self
     }
 
+    /// The resource that it is about.
+    pub(super) fn resource(&self) -> Option<&str> {
+        self.more.resource.as_deref()
+    }
+
+    /// Without anything that tells where the resource stands; the reason, which may tell it too, is then the title's.
+    #[must_use]
+    pub(super) fn without_standing(mut self) -> Self {
+        if self.more.current.is_some() || self.more.floor.is_some() {
+            self.more.current = None;
+            self.more.floor = None;
+            self.detail = format!("{}; where it stands is told to whoever may read it", self.code.title());
+        }
+        self
+    }
+
     #[must_use]
     pub(super) fn presented(mut self, mark: Mark) -> Self {
         self.more.presented = Some(mark);
@@ -255,6 +271,9 @@ impl Problem {
         }
         if let (true, Some(floor)) = (instance.data_plane, self.more.floor) {
             set(wire::FENCING_FLOOR, &floor.to_string());
+        }
+        if self.code == Code::Unauthenticated {
+            set(WWW_AUTHENTICATE, "Bearer realm=\"fencegate\"");
         }
         if let Some(allow) = &self.more.allow {
             set(ALLOW, allow);

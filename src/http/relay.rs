@@ -16,6 +16,7 @@ use tracing::Span;
 use crate::dispatch::Earned;
 use crate::domain::cell;
 use crate::domain::operation::Method;
+use crate::domain::permission::Permission;
 use crate::domain::store::{HttpStore, StampPlace};
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
 use crate::limits::{BODY_TIMEOUT, STAMPED_JSON_BYTES};
@@ -154,8 +155,10 @@ async fn member(
         payload: body,
         claim: u64::from_be_bytes(first.try_into().unwrap_or_default()),
     };
+    let may_raise = asked.may(Permission::Advance, place.address.resource.as_str());
     let draft = Draft {
         place,
+        may_raise,
         method,
         token,
         operation_id,

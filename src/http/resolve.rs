@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 
+use crate::domain::permission::Permission;
 use crate::limits::REASON_BYTES;
 use crate::protocol::command::{Resolve, ResolveVerdict};
 use crate::protocol::{Command, Outcome, Refusal};
@@ -19,7 +20,7 @@ use super::{extract, names, operations};
 /// `POST /v1/operations/{operation_id}/resolve`. The answer is the operation.
 pub(super) async fn resolve(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let id = names::operation_within(&asked.head.uri, "/v1/operations", "/resolve")?;
-    let place = operations::place(&asked)?;
+    let place = operations::place(&asked, Permission::Operate)?;
     let incarnation = operations::incarnation(&asked)?;
     extract::is_json(asked.headers())?;
     let body = control_body(&asked, payload).await?.bytes;

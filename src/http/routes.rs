@@ -7,11 +7,13 @@ use axum::http::Method;
 use axum::response::Response;
 
 use super::body::Payload;
+use super::gate::Gate;
 use super::problem::Problem;
 use super::{
     Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
-    operations, resolve, resources, timeline, transfer, writes,
+    operations, resolve, resources, timeline, transfer, whoami, writes,
 };
+use crate::domain::permission::Permission::{Admin, Advance, Lease, Operate, Read, Write};
 use crate::protocol::control::ControlVerb;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
@@ -42,6 +44,8 @@ pub struct Call {
     pub method: &'static str,
     /// The parameters that it takes in the query.
     pub query: &'static [&'static str],
+    /// Who may make it.
+    pub gate: Gate,
     pub(super) run: Run,
 }
 
@@ -61,6 +65,11 @@ impl Route {
         words.join(", ")
     }
 
+    /// Whether nobody is asked for credentials.
+    pub(super) fn is_open(&self) -> bool {
+        self.calls.iter().all(|call| call.gate == Gate::Open)
+    }
+
     /// Whether every answer has its effect in a header.
     pub(super) fn is_data_plane(&self) -> bool {
         is_data_plane(self.path)
@@ -75,17 +84,19 @@ pub(super) fn is_data_plane(path: &str) -> bool {
 const fn read(
     method: &'static str,
     query: &'static [&'static str],
+    gate: Gate,
     run: for<'a> fn(Asked<'a>) -> Running<'a>,
 ) -> Call {
-    Call { method, query, run: Run::Read(run) }
+    Call { method, query, gate, run: Run::Read(run) }
 }
 
 const fn change(
     method: &'static str,
     query: &'static [&'static str],
+    gate: Gate,
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, run: Run::Change(run) }
+    Call { method, query, gate, run: Run::Change(run) }
 }
 
 /// Every route there is.
@@ -94,157 +105,173 @@ pub const fn routes() -> &'static [Route] {
     ROUTES
 }
 
+const READ: Gate = Gate::Permitted(&[Read]);
+const LEASE: Gate = Gate::Permitted(&[Lease]);
+const WRITE: Gate = Gate::Permitted(&[Write]);
+const ADVANCE: Gate = Gate::Permitted(&[Advance]);
+const OPERATE: Gate = Gate::Permitted(&[Operate]);
+const ADMIN: Gate = Gate::Permitted(&[Admin]);
+/// With a token as its owner, without one as an operator.
+const OWNER_OR_OPERATOR: Gate = Gate::Permitted(&[Write, Operate]);
+
 const ROUTES: &[Route] = &[
     Route {
         path: "/fenced/{namespace}/{name}",
         patterns: &["/fenced/{*name}", "/fenced/", "/fenced"],
         calls: &[
-            read("GET", &[], |asked| Box::pin(fenced::read(asked))),
-            read("HEAD", &[], |asked| Box::pin(fenced::read(asked))),
-            change("PUT", &[], |asked, body| Box::pin(fenced::write(asked, body))),
-            change("POST", &[], |asked, body| Box::pin(fenced::write(asked, body))),
-            change("PATCH", &[], |asked, body| Box::pin(fenced::write(asked, body))),
-            change("DELETE", &[], |asked, body| Box::pin(fenced::write(asked, body))),
+            read("GET", &[], READ, |asked| Box::pin(fenced::read(asked))),
+            read("HEAD", &[], READ, |asked| Box::pin(fenced::read(asked))),
+            change("PUT", &[], WRITE, |asked, body| Box::pin(fenced::write(asked, body))),
+            change("POST", &[], WRITE, |asked, body| Box::pin(fenced::write(asked, body))),
+            change("PATCH", &[], WRITE, |asked, body| Box::pin(fenced::write(asked, body))),
+            change("DELETE", &[], WRITE, |asked, body| Box::pin(fenced::write(asked, body))),
         ],
     },
     Route {
         path: "/v1/leases",
         patterns: &["/v1/leases"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(acquire::acquire(asked, body)))],
+        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(acquire::acquire(asked, body)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}",
         patterns: &["/v1/leases/{acquisition_id}"],
         calls: &[
-            read("GET", &[], |asked| Box::pin(leases::show(asked))),
-            change("DELETE", &[], |asked, _| Box::pin(leases::release(asked))),
+            read("GET", &[], LEASE, |asked| Box::pin(leases::show(asked))),
+            change("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))),
         ],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
+        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/events",
         patterns: &["/v1/leases/{acquisition_id}/events"],
-        calls: &[read("GET", &[], |asked| Box::pin(observe::events(asked)))],
+        calls: &[read("GET", &[], LEASE, |asked| Box::pin(observe::events(asked)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/transfer",
         patterns: &["/v1/leases/{acquisition_id}/transfer"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(transfer::transfer(asked, body)))],
+        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(transfer::transfer(asked, body)))],
     },
     Route {
         path: "/v1/writes",
         patterns: &["/v1/writes"],
-        calls: &[change("POST", &["dry_run"], |asked, body| Box::pin(writes::apply(asked, body)))],
+        calls: &[change("POST", &["dry_run"], WRITE, |asked, body| Box::pin(writes::apply(asked, body)))],
     },
     Route {
         path: "/v1/resources",
         patterns: &["/v1/resources"],
-        calls: &[read("GET", &["namespace", "prefix", "life", "state", "cursor", "limit"], |asked| {
+        calls: &[read("GET", &["namespace", "prefix", "life", "state", "cursor", "limit"], READ, |asked| {
             Box::pin(resources::list(asked))
         })],
     },
     Route {
         path: "/v1/resources/{name}",
         patterns: &["/v1/resources/{*name}", "/v1/resources/"],
-        calls: &[read("GET", &["wait_ms"], |asked| Box::pin(observe::resource(asked)))],
+        calls: &[read("GET", &["wait_ms"], READ, |asked| Box::pin(observe::resource(asked)))],
     },
     Route {
         path: "/v1/timeline/{name}",
         patterns: &["/v1/timeline/{*name}", "/v1/timeline/", "/v1/timeline"],
-        calls: &[read("GET", &["cursor", "limit"], |asked| Box::pin(timeline::show(asked)))],
+        calls: &[read("GET", &["cursor", "limit"], READ, |asked| Box::pin(timeline::show(asked)))],
     },
     Route {
         path: "/v1/advance/{name}",
         patterns: &["/v1/advance/{*name}", "/v1/advance/", "/v1/advance"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(advance::advance(asked, body)))],
+        calls: &[change("POST", &[], ADVANCE, |asked, body| Box::pin(advance::advance(asked, body)))],
     },
     Route {
         path: "/v1/revoke/{name}",
         patterns: &["/v1/revoke/{*name}", "/v1/revoke/", "/v1/revoke"],
-        calls: &[change("POST", &[], |asked, body| {
+        calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Revoke))
         })],
     },
     Route {
         path: "/v1/cancel/{name}",
         patterns: &["/v1/cancel/{*name}", "/v1/cancel/", "/v1/cancel"],
-        calls: &[change("POST", &[], |asked, body| {
+        calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Cancel))
         })],
     },
     Route {
         path: "/v1/reopen/{name}",
         patterns: &["/v1/reopen/{*name}", "/v1/reopen/", "/v1/reopen"],
-        calls: &[change("POST", &[], |asked, body| {
+        calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Reopen))
         })],
     },
     Route {
         path: "/v1/operations",
         patterns: &["/v1/operations"],
-        calls: &[read("GET", &["resource", "state", "cursor", "limit"], |asked| {
+        calls: &[read("GET", &["resource", "state", "cursor", "limit"], READ, |asked| {
             Box::pin(operations::list(asked))
         })],
     },
     Route {
         path: "/v1/operations/{operation_id}",
         patterns: &["/v1/operations/{operation_id}"],
-        calls: &[read("GET", &["resource", "incarnation"], |asked| Box::pin(operations::show(asked)))],
+        calls: &[read("GET", &["resource", "incarnation"], READ, |asked| Box::pin(operations::show(asked)))],
     },
     Route {
         path: "/v1/operations/{operation_id}/resolve",
         patterns: &["/v1/operations/{operation_id}/resolve"],
-        calls: &[change("POST", &["resource", "incarnation"], |asked, body| {
+        calls: &[change("POST", &["resource", "incarnation"], OPERATE, |asked, body| {
             Box::pin(resolve::resolve(asked, body))
         })],
     },
     Route {
         path: "/v1/namespaces",
         patterns: &["/v1/namespaces"],
-        calls: &[read("GET", &[], |asked| Box::pin(namespaces::list(asked)))],
+        calls: &[read("GET", &[], Gate::Known, |asked| Box::pin(namespaces::list(asked)))],
     },
     Route {
         path: "/v1/namespaces/{namespace}",
         patterns: &["/v1/namespaces/{namespace}", "/v1/namespaces/"],
-        calls: &[read("GET", &[], |asked| Box::pin(namespaces::show(asked)))],
+        calls: &[read("GET", &[], Gate::Known, |asked| Box::pin(namespaces::show(asked)))],
     },
     Route {
         path: "/v1/namespaces/{namespace}/epoch",
         patterns: &["/v1/namespaces/{namespace}/epoch"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(epoch::advance(asked, body)))],
+        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(epoch::advance(asked, body)))],
     },
     Route {
         path: "/v1/namespaces/{namespace}/definition",
         patterns: &["/v1/namespaces/{namespace}/definition"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(definition::change(asked, body)))],
+        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body)))],
     },
     Route {
         path: "/v1/status",
         patterns: &["/v1/status"],
-        calls: &[read("GET", &[], |asked| Box::pin(health::status(asked)))],
+        calls: &[read("GET", &[], READ, |asked| Box::pin(health::status(asked)))],
+    },
+    Route {
+        path: "/v1/whoami",
+        patterns: &["/v1/whoami"],
+        calls: &[read("GET", &["permission", "resource"], Gate::Known, |asked| {
+            Box::pin(whoami::show(asked))
+        })],
     },
     Route {
         path: "/livez",
         patterns: &["/livez"],
-        calls: &[read("GET", &[], |_| Box::pin(ready(Ok(health::livez()))))],
+        calls: &[read("GET", &[], Gate::Open, |_| Box::pin(ready(Ok(health::livez()))))],
     },
     Route {
         path: "/readyz",
         patterns: &["/readyz"],
-        calls: &[read("GET", &["verbose"], |asked| Box::pin(health::readyz(asked)))],
+        calls: &[read("GET", &["verbose"], Gate::Open, |asked| Box::pin(health::readyz(asked)))],
     },
     Route {
         path: "/openapi.yaml",
         patterns: &["/openapi.yaml"],
-        calls: &[read("GET", &[], |_| Box::pin(ready(Ok(docs::openapi()))))],
+        calls: &[read("GET", &[], Gate::Open, |_| Box::pin(ready(Ok(docs::openapi()))))],
     },
     Route {
         path: "/docs/errors/{code}",
         patterns: &["/docs/errors/{code}"],
-        calls: &[read("GET", &[], |asked| Box::pin(ready(docs::error_page(&asked))))],
+        calls: &[read("GET", &[], Gate::Open, |asked| Box::pin(ready(docs::error_page(&asked))))],
     },
 ];

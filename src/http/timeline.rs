@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::domain::counter::{CommitNo, Incarnation, Sequence};
 use crate::domain::operation::OperationId;
+use crate::domain::permission::Permission;
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
 use crate::ledger::read::{AuditEntry, AuditPlace, NotedRefusal, OperationFilter, OperationPlace};
@@ -90,7 +91,7 @@ struct EntryJson<'a> {
 
 /// `GET /v1/timeline/{name}`.
 pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
-    let place = names::place_below(&asked.head.uri, "/v1/timeline", asked.hall.namespaces())?;
+    let place = asked.place("/v1/timeline", Permission::Read)?;
     let limit = asked.query.limit()?;
     let after = asked.query.cursor()?.map(|text| Place::parse(&text).ok_or_else(bad_cursor)).transpose()?;
     recorded_definition_holds(asked.hall, &place).await?;

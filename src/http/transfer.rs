@@ -11,11 +11,12 @@ use super::decide::{Subject, otherwise};
 use super::json::Object;
 use super::leases::{PREFIX, control_body};
 use super::problem::{self, About, Problem};
-use super::{Asked, extract, names};
+use super::{Asked, extract, leases, names};
 
 /// `POST /v1/leases/{acquisition_id}/transfer`.
 pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
     let id = names::acquisition_within(&asked.head.uri, PREFIX, "/transfer")?;
+    leases::leased(&asked, &id).await?;
     let key = request_key(&asked)?;
     extract::is_json(asked.headers())?;
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 
+use crate::domain::permission::Rules;
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::protocol::outcome::LeaseView;
 
@@ -36,14 +37,15 @@ pub(super) fn about_lease(response: Response, view: &LeaseView) -> Response {
 }
 
 /// Adds the warning where it is due.
-pub(super) fn add(hall: &Hall, route: &Route, uri: &Uri, response: &mut Response) {
+/// A caller is not told of namespaces in which it may do nothing.
+pub(super) fn add(hall: &Hall, route: &Route, uri: &Uri, asking: &Rules, response: &mut Response) {
     let ledger = &hall.door.ledger;
     if !ledger.is_any_stopped() {
         return;
     }
     let noted = response.extensions().get::<Concerns>();
     let due = match (named(route, uri), noted) {
-        (Some(namespace), _) => ledger.is_stopped(&namespace),
+        (Some(namespace), _) => asking.know(namespace.as_str()) && ledger.is_stopped(&namespace),
         (None, Some(Concerns(namespaces))) => namespaces.iter().any(|one| ledger.is_stopped(one)),
         (None, None) => OF_ALL.contains(&route.path),
     };

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::access::Caller;
 use crate::domain::counter::{CommitNo, Incarnation, Sequence};
 use crate::domain::document::ContentType;
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::operation::{Effect, Method, OperationId};
+use crate::domain::permission::Permission;
 use crate::domain::position::Position;
 use crate::domain::precondition::{EntityTag, Preconditions, TagList};
 use crate::ledger::Ledger;
@@ -28,7 +30,7 @@ use super::json::{Object, invalid};
 use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
-use super::{Asked, extract, names, relay, warning};
+use super::{Asked, extract, gate, relay, warning};
 
 const FIELDS: &[&str] = &[
     "method",
@@ -89,8 +91,8 @@ pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
     // The members' own limits are checked one by one; together, bodies of MAX_MEMBERS may not pass what one may have.
     let allowance = Allowance { limit: MAX_BODY_BYTES, whose: "this call".to_owned(), copies: 2 };
     let held = payload.read(&allowance, &asked.hall.bodies, BODY_TIMEOUT).await?;
-    let (ledger, body) = (asked.hall.door.ledger.clone(), held.bytes);
-    let members = worked(body.len(), move || members(&body, &ledger)).await??;
+    let (ledger, body, caller) = (asked.hall.door.ledger.clone(), held.bytes, asked.caller.clone());
+    let members = worked(body.len(), move || members(&body, &ledger, &caller)).await??;
     let methods: Vec<Method> = members.iter().map(|member| member.method).collect();
     if !dry_run {
         own_store(&members, asked.hall.namespaces())?;
@@ -146,7 +148,7 @@ fn subject(members: &[Member]) -> Subject {
     }
 }
 
-fn members(body: &[u8], ledger: &Ledger) -> Result<Vec<Member>, Problem> {
+fn members(body: &[u8], ledger: &Ledger, caller: &Caller) -> Result<Vec<Member>, Problem> {
     let mut object = Object::read(body)?;
     object.only(&["writes"])?;
     let Some(writes) = object.list("writes")? else {
@@ -157,16 +159,16 @@ fn members(body: &[u8], ledger: &Ledger) -> Result<Vec<Member>, Problem> {
         return Err(object.refuse("writes", &reason));
     }
     let numbered = writes.into_iter().enumerate();
-    numbered.map(|(index, value)| member(value, &format!("writes[{index}]"), ledger)).collect()
+    numbered.map(|(index, value)| member(value, &format!("writes[{index}]"), ledger, caller)).collect()
 }
 
 /// One member, completed as the same request to the data plane would be.
-fn member(value: Value, place_of: &str, ledger: &Ledger) -> Result<Member, Problem> {
+fn member(value: Value, place_of: &str, ledger: &Ledger, caller: &Caller) -> Result<Member, Problem> {
     let within = format!("{place_of}: ");
     let mut object = Object::within(value, place_of)?;
     object.only(FIELDS)?;
     let method = method(&mut object)?;
-    let draft = draft(&mut object, method, &ledger.setting().namespaces)?;
+    let draft = draft(&mut object, method, &ledger.setting().namespaces, caller)?;
     let resource = draft.place.address.resource.clone();
     draft.complete(ledger, WORDS).map_err(|problem| problem.within(&within).about(&resource))
 }
@@ -180,12 +182,12 @@ fn method(object: &mut Object) -> Result<Method, Problem> {
         .ok_or_else(|| object.refuse("method", &format!("it is {word:?}; it is one of PUT, POST, DELETE")))
 }
 
-fn draft(object: &mut Object, method: Method, known: &Namespaces) -> Result<Draft, Problem> {
+fn draft(object: &mut Object, method: Method, known: &Namespaces, caller: &Caller) -> Result<Draft, Problem> {
     let Some(name) = object.text("resource")? else {
         return Err(object.refuse("resource", "it is missing; name what to write, as namespace/name"));
     };
-    let place =
-        names::place_of(&name, known).map_err(|problem| problem.within(&object.name("resource: ")))?;
+    let place = gate::named(caller, known, &name, Permission::Write)
+        .map_err(|problem| problem.within(&object.name("resource: ")))?;
     if let Some(class) = place.rules.definition.store.class() {
         relay::fits(class, method, None)?;
     }
@@ -195,7 +197,9 @@ fn draft(object: &mut Object, method: Method, known: &Namespaces) -> Result<Draf
     let token = token.map(|text| extract::token_of(&text, issuer, &token_name)).transpose()?;
     let sequence = object.text("sequence")?;
     let sequence_name = object.name("sequence");
+    let resource = place.address.resource.as_str();
     Ok(Draft {
+        may_raise: caller.rules().allow(resource, Permission::Advance),
         method,
         token,
         operation_id: operation_id(object)?,

@@ -13,6 +13,7 @@ use crate::domain::lease::{AcquisitionHash, Holder};
 use crate::domain::operation::{Fingerprint, Method, OperationId};
 use crate::domain::position::Position;
 use crate::domain::precondition::Preconditions;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::domain::seal::SealVerdict;
 use crate::domain::time::Millis;
@@ -79,7 +80,7 @@ pub struct Acquire {
     /// Made anew by the client per attempt.
     pub request_id: Uuid,
     /// Who asks: a request id of one principal means nothing to another.
-    pub principal: &'static str,
+    pub principal: PrincipalName,
     /// Drawn by the shell; nobody can guess it.
     pub nonce: [u8; 16],
     /// How it waits; none when it does not.
@@ -117,7 +118,7 @@ impl Acquire {
     #[must_use]
     pub fn request_key(&self) -> RequestKey {
         let resources = self.resources.iter().map(|resource| resource.as_str().as_bytes());
-        let parts = std::iter::once(self.principal.as_bytes()).chain(resources);
+        let parts = std::iter::once(self.principal.as_str().as_bytes()).chain(resources);
         request_key(b"fencegate request 1\0", parts.chain([self.request_id.as_bytes().as_slice()]))
     }
 }
@@ -244,6 +245,8 @@ pub struct Member {
     pub forward: Option<Box<Forward>>,
     /// Digest of the content (of nothing, for a removal).
     pub digest: BodyDigest,
+    /// Whether its caller may raise the floor where the issuer is only trusted.
+    pub may_raise: bool,
 }
 
 impl Member {

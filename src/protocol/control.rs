@@ -228,7 +228,7 @@ fn against_an_owner(
         Life::Cancelled => return Ok(Some(Refusal::Cancelled)),
         Life::Deleted => return Ok(Some(case.deleted())),
     }
-    if let Some(refusal) = table::claim(snapshot, namespace, row, claim) {
+    if let Some(refusal) = table::claim(snapshot, namespace, row, claim, true) {
         return Ok(Some(refusal));
     }
     // Under the contract observed the floor does not rise with an acquire: an owner that was superseded may still write

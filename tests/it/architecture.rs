@@ -57,20 +57,32 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
+    ("access", &["domain", "limits"]),
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "limits"]),
     ("backing", &["domain", "limits"]),
     ("dispatch", &["ledger", "backing", "protocol", "domain", "limits"]),
-    ("http", &["dispatch", "ledger", "protocol", "domain", "limits"]),
-    ("config", &["domain", "limits"]),
+    ("http", &["access", "dispatch", "ledger", "protocol", "domain", "limits"]),
+    ("config", &["access", "domain", "limits"]),
     (
         "app",
-        &["http", "dispatch", "ledger", "backing", "config", "protocol", "domain", "telemetry", "limits"],
+        &[
+            "access",
+            "http",
+            "dispatch",
+            "ledger",
+            "backing",
+            "config",
+            "protocol",
+            "domain",
+            "telemetry",
+            "limits",
+        ],
     ),
     ("bench", &["domain", "limits"]),
-    ("cli", &["app", "bench", "config", "domain", "limits", "telemetry"]),
+    ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry"]),
 ];
 
 #[test]

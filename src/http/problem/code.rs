@@ -66,6 +66,10 @@ codes! {
         "The sequence is not well formed, or not wanted";
     /// A body is not what it must be.
     InvalidBody: "invalid_body", BAD_REQUEST, None, false, "The body cannot be read";
+    /// No credentials, or none that are known here.
+    Unauthenticated: "unauthenticated", UNAUTHORIZED, None, false, "The caller is not known";
+    /// No rule of the caller allows it.
+    Forbidden: "forbidden", FORBIDDEN, None, false, "The caller may not do this";
     /// Row 8 of the decision table.
     TokenNotYours: "token_not_yours", FORBIDDEN, None, false, "The token was not issued for this resource";
     /// Row 11, under a registered issuer.

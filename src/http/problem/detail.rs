@@ -276,7 +276,7 @@ fn jump(max_jump: u64, about: &About<'_>) -> String {
 
 fn unregistered(resource: &str, about: &About<'_>) -> String {
     format!(
-        "the position is above the registered one{}; register it first with POST /v1/advance/{resource}",
+        "the position is above the registered one{}, and you may not raise it by writing; have it registered first with POST /v1/advance/{resource}",
         floor(about)
     )
 }

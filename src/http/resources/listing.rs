@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use crate::domain::operation::OperationState;
+use crate::domain::permission::Permission;
 use crate::domain::resource::ResourceName;
 use crate::ledger::read::{ResourceFilter, ResourceRead};
 use crate::limits::{PAGE_ITEMS, PAGE_SCAN_ROWS};
@@ -119,6 +120,10 @@ fn wanted_state(asked: &Asked<'_>) -> Result<Option<State>, Problem> {
 
 fn filter(asked: &Asked<'_>) -> Result<ResourceFilter, Problem> {
     let namespace = asked.query.value("namespace").map(names::namespace_of).transpose()?;
+    let within = namespace.as_ref().map(|name| format!("{name}/"));
+    let beginning = asked.query.value("prefix").filter(|text| !text.is_empty());
+    // A page of what the caller may see only in part would tell by its gaps, and by where it ends, what the rest is.
+    asked.require_all(Permission::Read, beginning.or(within.as_deref()).unwrap_or_default())?;
     if let Some(namespace) = &namespace {
         names::rules_of(namespace, asked.hall.namespaces())?;
     }

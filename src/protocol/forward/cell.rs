@@ -251,5 +251,7 @@ fn member_of(intent: &IntentRow) -> Member {
         document: None,
         forward: None,
         digest: intent.request.digest,
+        // It was admitted when it was announced.
+        may_raise: true,
     }
 }

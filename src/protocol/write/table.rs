@@ -57,7 +57,7 @@ pub(in super::super) fn judged_again(
 fn before_the_lease(case: &Case<'_>) -> Option<Refusal> {
     // What may have been recorded once is no "none" either where its life or its incarnation is over.
     expired_if_pruned(case, stopped(case.namespace, case.row).or_else(|| life(case)))
-        .or_else(|| claim(case.snapshot, case.namespace, case.row, &case.member.claim))
+        .or_else(|| claim_of(case))
         .or_else(|| fence(case))
 }
 
@@ -154,12 +154,17 @@ pub(super) fn is_recreation(case: &Case<'_>) -> bool {
     case.row.life == Life::Deleted && brings_content && !revoked && case.member.incarnation.is_none()
 }
 
+fn claim_of(case: &Case<'_>) -> Option<Refusal> {
+    claim(case.snapshot, case.namespace, case.row, &case.member.claim, case.member.may_raise)
+}
+
 /// Rows 8 to 11: whether the caller may present this position at all.
 pub(in super::super) fn claim(
     snapshot: &Snapshot,
     namespace: &InForce,
     row: &ResourceRow,
     claim: &Claim,
+    may_raise: bool,
 ) -> Option<Refusal> {
     let epoch = namespace.row.epoch;
     if let Some(refusal) = sealed(snapshot, namespace, row, claim) {
@@ -169,7 +174,11 @@ pub(in super::super) fn claim(
         return Some(Refusal::EpochAhead { epoch });
     }
     match namespace.definition().issuer {
-        Issuer::Gateway | Issuer::Trusted { max_jump: None } => None,
+        Issuer::Gateway => None,
+        Issuer::Trusted { .. } if !may_raise && claim.position.is_above(row.effective_floor(epoch)) => {
+            Some(Refusal::AdvanceForbidden)
+        }
+        Issuer::Trusted { max_jump: None } => None,
         // From the floor that was set, not from the start of a later epoch: measured from that, the first write of a
         // new epoch would be a jump over the whole counter, and every counter above `max_jump` locked out for ever.
         Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(row.floor) {

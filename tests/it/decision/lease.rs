@@ -4,6 +4,7 @@ use fencegate::domain::counter::{MAX, Token};
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::policy::{Contract, Definition, Issuer};
 use fencegate::domain::position::Position;
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::seal::{Keyring, SealVerdict};
 use fencegate::protocol::outcome::Blocked;
 use fencegate::protocol::{Command, Inconsistent, Outcome, Refusal, decide};
@@ -182,7 +183,7 @@ fn a_request_id_with_other_parameters_is_a_mismatch() {
     assert_eq!(word(&world.tell(&acquire_by(RESOURCE, 1, "bob", Some(5_000)))), Code::RequestMismatch);
     assert_eq!(word(&world.tell(&acquire_by("w/other", 1, "bob", None))), Code::Granted);
     let Command::Acquire(mut stranger) = mine else { panic!() };
-    stranger.principal = "somebody else";
+    stranger.principal = PrincipalName::parse("somebody-else").unwrap();
     stranger.nonce = [9; 16];
     assert_eq!(word(&world.tell(&Command::Acquire(stranger))), Code::Granted);
 }

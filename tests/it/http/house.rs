@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use bytes::Bytes;
+use fencegate::access::{Access, Roster};
 use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
 use fencegate::domain::lease::WaitOrder;
@@ -179,6 +180,7 @@ impl House {
             entropy: plan.entropy,
             draining: draining.clone(),
             started_at: clock.wall(),
+            access: Access::new(Roster::of([])),
         });
         Self { front, ledger, clock, draining, script, impatient }
     }

@@ -7,6 +7,7 @@ use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::{OperationId, OperationState};
 use fencegate::domain::position::Position;
 use fencegate::domain::precondition::Preconditions;
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::{Base, Payload};
 use fencegate::ledger::changeset::{ChangeSet, IntentChange, RowChange, TargetChange};
@@ -29,7 +30,7 @@ async fn furnished(place: &Place) -> (SqliteEngine, Snapshot) {
         holder: None,
         ttl_ms: None,
         request_id: Uuid::nil(),
-        principal: "",
+        principal: PrincipalName::anonymous(),
         nonce: [1; 16],
     };
     running.ledger.submit(Command::Acquire(acquire)).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::seal::{KeyFingerprint, KeyId};
 use fencegate::domain::time::Timestamp;
 use fencegate::ledger::engine::{Engine, RecordedKey};
@@ -19,7 +20,7 @@ fn acquire(resource: &str, request: u128) -> Command {
         holder: None,
         ttl_ms: Some(5_000),
         request_id: Uuid::from_u128(request),
-        principal: "",
+        principal: PrincipalName::anonymous(),
         nonce: request.to_be_bytes(),
     })
 }

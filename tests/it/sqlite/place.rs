@@ -277,6 +277,7 @@ impl Draft {
             document,
             forward: None,
             digest,
+            may_raise: true,
         }
     }
 }

@@ -5,6 +5,7 @@ use fencegate::domain::counter::Incarnation;
 use fencegate::domain::lease::{AcquisitionHash, Holder};
 use fencegate::domain::operation::OperationId;
 use fencegate::domain::position::PresentedToken;
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::resource::{Bucket, Namespace};
 use fencegate::ledger::Ledger;
 use fencegate::ledger::read::{OperationFilter, Reader, Reading, ResourceFilter};
@@ -88,7 +89,7 @@ fn command(dice: &mut Dice, known: &Known, ledger: &Ledger) -> Command {
             holder: Holder::parse(dice.one(&["alice", "bob"])).ok(),
             ttl_ms: dice.one(&[None, Some(1_000), Some(4_000)]),
             request_id: Uuid::from_u128(u128::from(dice.below(30))),
-            principal: "",
+            principal: PrincipalName::anonymous(),
             nonce: u128::from(dice.below(u64::MAX)).to_be_bytes(),
         }),
         2 | 3 if !known.leases.is_empty() => {

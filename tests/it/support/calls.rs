@@ -3,6 +3,7 @@
 use fencegate::domain::lease::EndCause;
 use fencegate::domain::lease::Holder;
 use fencegate::domain::operation::OperationId;
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::time::Millis;
 use fencegate::protocol::command::{Acquire, Leave, Sweep, Transfer, Wait};
 use fencegate::protocol::control::{Control, ControlVerb};
@@ -21,7 +22,7 @@ pub(crate) fn acquire_all(resources: &[&str], request: u128) -> Command {
         holder: None,
         ttl_ms: None,
         request_id: Uuid::from_u128(request),
-        principal: "anyone",
+        principal: PrincipalName::anonymous(),
         nonce: request.to_be_bytes(),
         wait: None,
     })

@@ -7,6 +7,7 @@ use fencegate::domain::document::{BodyDigest, ContentType, Document};
 use fencegate::domain::operation::{Fingerprint, Method, OperationId};
 use fencegate::domain::position::PresentedToken;
 use fencegate::domain::precondition::{Preconditions, TagList};
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::resource::{Address, Path, ResourceName};
 use fencegate::domain::subject::Subject;
 use fencegate::domain::time::{Millis, Timestamp};
@@ -34,7 +35,7 @@ pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
         holder: Some(fencegate::domain::lease::Holder::parse(holder).unwrap()),
         ttl_ms: None,
         request_id: Uuid::from_u128(request),
-        principal: "anonymous",
+        principal: PrincipalName::anonymous(),
         nonce: request.to_be_bytes(),
     })
 }
@@ -167,6 +168,7 @@ impl Draft {
             document,
             forward: None,
             digest,
+            may_raise: true,
         }
     }
 

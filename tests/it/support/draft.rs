@@ -122,6 +122,7 @@ impl Draft {
             digest,
             preconditions,
             address,
+            may_raise: true,
         }
     }
 }

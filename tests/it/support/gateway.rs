@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use fencegate::access::Principal;
 use fencegate::app::{Surroundings, run};
 use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
@@ -32,6 +33,7 @@ pub(crate) struct Gateway {
     pub(crate) clock: Arc<ManualClock>,
     namespaces: Namespaces,
     stores: Stores,
+    principals: Vec<Principal>,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -52,25 +54,25 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
-        Self::fresh(kind, namespaces, Stores::new()).await
+        Self::fresh(kind, namespaces, Stores::new(), Vec::new()).await
     }
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        Self::fresh(kind, config.namespaces.clone(), config.stores.clone()).await
+        Self::fresh(kind, config.namespaces.clone(), config.stores.clone(), config.principals.clone()).await
     }
 
-    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores) -> Self {
+    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores, principals: Vec<Principal>) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over((namespaces, stores), folder, place, clock, Arc::default()).await
+        Self::over((namespaces, stores, principals), folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        (namespaces, stores): (Namespaces, Stores),
+        (namespaces, stores, principals): (Namespaces, Stores, Vec<Principal>),
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -92,13 +94,14 @@ impl Gateway {
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
             namespaces: namespaces.clone(),
             stores: stores.clone(),
+            principals: principals.clone(),
         };
         let drain_time = std::time::Duration::from_millis(500);
         let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, stores, folder, place, entropy, shutdown, task }
+        Self { client, clock, namespaces, stores, principals, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -111,7 +114,7 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
-        let configured = (self.namespaces.clone(), self.stores.clone());
+        let configured = (self.namespaces.clone(), self.stores.clone(), self.principals.clone());
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
         Self::over(configured, folder, place, clock, entropy).await

@@ -10,6 +10,7 @@ use fencegate::domain::lease::{AcquisitionHash, AcquisitionId, Holder, LeaseStat
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::policy::Definition;
 use fencegate::domain::position::{Position, PresentedToken};
+use fencegate::domain::principal::PrincipalName;
 use fencegate::domain::resource::{Address, Namespace, Path, ResourceName};
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Millis, Timestamp};
@@ -277,7 +278,7 @@ pub(crate) fn acquire_by(resource: &str, request: u128, holder: &str, ttl_ms: Op
         holder: (!holder.is_empty()).then(|| Holder::parse(holder).unwrap()),
         ttl_ms,
         request_id: Uuid::from_u128(request),
-        principal: "anyone",
+        principal: PrincipalName::anonymous(),
         nonce: request.to_be_bytes(),
     })
 }

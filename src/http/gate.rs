@@ -1,0 +1,184 @@
+//! The gate: who asks, and whether it may. Every handler gets names from here, parsed and allowed in one step, so that
+//! none can be used that was not asked about.
+//!
+//! What is forbidden and what does not exist are answered alike: only its own rules stand in what a caller is told.
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use crate::access::{Caller, Denied};
+use crate::domain::namespaces::Namespaces;
+use crate::domain::permission::Permission;
+use crate::domain::resource::{Namespace, Path, ResourceName};
+use crate::domain::subject::Subject;
+
+use super::names::{self, Place};
+use super::problem::{Code, Problem};
+use super::query::malformed;
+use super::{Asked, Hall};
+
+/// Who may make a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Everybody, without credentials.
+    Open,
+    /// Everybody who is known.
+    Known,
+    /// Whoever has one of these for what the call is about.
+    Permitted(&'static [Permission]),
+}
+
+/// Who asks.
+pub(super) fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
+    let mut given = head.headers.get_all(AUTHORIZATION).iter();
+    let (first, second) = (given.next(), given.next());
+    if second.is_some() {
+        return Err(malformed("the header authorization is given twice; send it once"));
+    }
+    let roster = hall.door.access.roster();
+    let bearer =
+        match first {
+            _ if roster.is_open() => None,
+            None => None,
+            Some(value) => Some(bearer_of(value.as_bytes()).ok_or_else(|| {
+                nobody(&Denied::Malformed("not of the form Bearer, one blank, and your key"))
+            })?),
+        };
+    roster.identify(bearer, hall.door.clock.wall()).map_err(|denied| nobody(&denied))
+}
+
+/// What stands after the scheme, whose letters may be large or small (RFC 9110 section 11.1).
+fn bearer_of(value: &[u8]) -> Option<&str> {
+    let (scheme, rest) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    let token = rest.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn nobody(denied: &Denied) -> Problem {
+    Problem::new(Code::Unauthenticated, denied.to_string())
+}
+
+impl Asked<'_> {
+    /// Whether the caller may do this to the resource of this name.
+    pub(super) fn may(&self, permission: Permission, name: &str) -> bool {
+        self.caller.rules().allow(name, permission)
+    }
+
+    /// Refuses a caller that may not do this to the resource of this name.
+    pub(super) fn require(&self, permission: Permission, name: &str) -> Result<(), Problem> {
+        require(self.caller, permission, name)
+    }
+
+    /// Refuses a caller that may not do this to everything whose name begins so; the empty text is everything.
+    pub(super) fn require_all(&self, permission: Permission, beginning: &str) -> Result<(), Problem> {
+        if self.caller.rules().cover(beginning, permission) {
+            return Ok(());
+        }
+        let what = if beginning.is_empty() {
+            "everything".to_owned()
+        } else {
+            format!("all that begins with {beginning:?}")
+        };
+        let detail = format!(
+            "{} may not {} {what}; ask for less (GET /v1/whoami tells what you may do), or have the rule changed",
+            self.caller.name(),
+            permission.word()
+        );
+        Err(Problem::new(Code::Forbidden, detail))
+    }
+
+    /// The place that the rest of the path names, for a caller that may do this to it.
+    pub(super) fn place(&self, prefix: &str, permission: Permission) -> Result<Place, Problem> {
+        let path = names::path_below(&self.head.uri, prefix)?;
+        admitted(self.caller, self.hall.namespaces(), &path, permission)
+    }
+
+    /// The place that a decoded name leads to, for a caller that may do this to it.
+    pub(super) fn place_of(&self, name: &str, permission: Permission) -> Result<Place, Problem> {
+        named(self.caller, self.hall.namespaces(), name, permission)
+    }
+
+    /// Refuses a caller that may not do this to all that an act on a namespace, or on all of them, touches.
+    pub(super) fn require_whole(&self, permission: Permission, subject: &Subject) -> Result<(), Problem> {
+        let name = match subject {
+            Subject::Everywhere => return self.require_all(permission, ""),
+            Subject::Namespace(name) => name.as_str(),
+            Subject::Resource(name) => return self.require(permission, name.as_str()),
+        };
+        self.require(permission, name)?;
+        self.require_all(permission, &format!("{name}/"))
+    }
+
+    /// Whether the caller may see that a namespace exists.
+    pub(super) fn knows(&self, namespace: &Namespace) -> bool {
+        self.caller.rules().know(namespace.as_str())
+    }
+
+    /// Whether the caller may do this to every resource of a lease.
+    pub(super) fn may_all<'n>(
+        &self,
+        permission: Permission,
+        mut resources: impl Iterator<Item = &'n ResourceName>,
+    ) -> bool {
+        resources.all(|resource| self.may(permission, resource.as_str()))
+    }
+}
+
+/// The place that a decoded name leads to, for a caller that may do this to it.
+pub(super) fn named(
+    caller: &Caller,
+    known: &Namespaces,
+    name: &str,
+    permission: Permission,
+) -> Result<Place, Problem> {
+    admitted(caller, known, &names::path_of(name)?, permission)
+}
+
+/// A target is asked about, and its resource, whose fence it stands behind. Whether its namespace exists is told only to
+/// those who may do something there.
+fn admitted(
+    caller: &Caller,
+    known: &Namespaces,
+    path: &Path,
+    permission: Permission,
+) -> Result<Place, Problem> {
+    require(caller, permission, path.as_str())?;
+    let place = names::place(path, known)?;
+    let resource = place.address.resource.as_str();
+    if resource != path.as_str() {
+        require(caller, permission, resource)?;
+    }
+    Ok(place)
+}
+
+fn require(caller: &Caller, permission: Permission, name: &str) -> Result<(), Problem> {
+    if caller.rules().allow(name, permission) { Ok(()) } else { Err(forbidden(caller, permission, name)) }
+}
+
+/// A problem as this caller may see it: where a resource stands is told only to those who may read it.
+pub(super) fn seen(caller: &Caller, problem: Problem) -> Problem {
+    match problem.resource() {
+        Some(resource) if !caller.rules().allow(resource, Permission::Read) => problem.without_standing(),
+        Some(_) | None => problem,
+    }
+}
+
+/// What a caller is told that may not do something, whether or not there is anything of that name.
+fn forbidden(caller: &Caller, permission: Permission, name: &str) -> Problem {
+    let because = match caller.rules().deciding(name) {
+        Some(rule) => {
+            format!("the rule for {:?} allows {}", rule.prefix.as_str(), words(&rule.permissions.words()))
+        }
+        None => "no rule speaks of it".to_owned(),
+    };
+    let detail = format!(
+        "{} may not {} {name:?}: {because}; GET /v1/whoami tells what you may do",
+        caller.name(),
+        permission.word()
+    );
+    Problem::new(Code::Forbidden, detail)
+}
+
+fn words(list: &[&str]) -> String {
+    if list.is_empty() { "nothing".to_owned() } else { list.join(", ") }
+}
