@@ -8,13 +8,14 @@ mod blockers;
 mod code;
 mod detail;
 mod refusal;
+mod status;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use uuid::Uuid;
@@ -23,7 +24,7 @@ use crate::domain::operation::Effect;
 use crate::domain::position::Position;
 use crate::ledger::Unserved;
 use crate::limits;
-use crate::protocol::rows::{Done, Mark, SavedResponse};
+use crate::protocol::rows::Mark;
 
 use super::wire::{self, MarkView, Shown};
 
@@ -32,6 +33,7 @@ pub use code::Code;
 pub(super) use refusal::{
     About, code_of, effect_of, effect_of_done, refused, refused_call, refused_member, refused_write,
 };
+pub(super) use status::{status_of, status_relayed, status_saved};
 
 /// Media type of a problem.
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -330,25 +332,6 @@ fn usual_wait(code: Code) -> Option<Duration> {
 fn whole_seconds(wait: Duration) -> u64 {
     let whole = wait.as_secs();
     if wait.subsec_nanos() > 0 { whole.saturating_add(1) } else { whole.max(1) }
-}
-
-/// The status of what a write does to a document.
-pub(super) const fn status_of(done: Done) -> StatusCode {
-    match done {
-        Done::Created => StatusCode::CREATED,
-        Done::Replaced | Done::Removed | Done::Nothing => StatusCode::OK,
-    }
-}
-
-/// The status that an upstream answered.
-pub(super) fn status_relayed(status: u16) -> StatusCode {
-    // The client to upstreams lets no other through.
-    StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
-}
-
-/// The status of a decided operation, first answer and replay alike: what the upstream answered, where it is one's.
-pub(super) fn status_saved(saved: &SavedResponse) -> StatusCode {
-    saved.relayed.as_ref().map_or_else(|| status_of(saved.done), |head| status_relayed(head.status))
 }
 
 /// A command that got no outcome. `location` is where the outcome can be asked for, if it is one of an operation.

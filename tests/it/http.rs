@@ -11,6 +11,7 @@ mod leases;
 mod lists;
 mod loads;
 mod ownership;
+mod permissions;
 mod rows;
 mod scripted;
 mod secrets;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use bytes::Bytes;
-use fencegate::access::{Access, Roster};
+use fencegate::access::{Access, Principal, Roster};
 use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
 use fencegate::domain::lease::WaitOrder;
@@ -60,6 +60,8 @@ pub(super) struct Plan {
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// Where the stores behind HTTP are; without it nobody is there.
     pub(super) base: String,
+    /// Who may do what; nobody: everybody may do everything.
+    pub(super) principals: Vec<Principal>,
 }
 
 /// A request in the making.
@@ -127,6 +129,7 @@ impl Default for Plan {
             entropy: Arc::new(CountingEntropy::default()),
             clock: None,
             base: stores::NOBODY.to_owned(),
+            principals: Vec::new(),
         }
     }
 }
@@ -180,7 +183,7 @@ impl House {
             entropy: plan.entropy,
             draining: draining.clone(),
             started_at: clock.wall(),
-            access: Access::new(Roster::of([])),
+            access: Access::new(Roster::of(plan.principals)),
         });
         Self { front, ledger, clock, draining, script, impatient }
     }
