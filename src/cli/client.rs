@@ -4,17 +4,26 @@
 //! caller what happened to it.
 
 use std::error::Error as _;
+use std::fs::File;
+use std::io::Read as _;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, Url, redirect, retry};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::answer::Answer;
 use super::failure::{Failure, Problem};
 use super::relayed::Relayed;
 use crate::domain::resource::Path;
-use crate::limits::{CLIENT_ANSWER_BYTES, CLIENT_CONNECT_TIMEOUT, CLIENT_TIMEOUT};
+use crate::limits::{CLIENT_ANSWER_BYTES, CLIENT_CONNECT_TIMEOUT, CLIENT_KEY_BYTES, CLIENT_TIMEOUT};
+
+/// Variable that holds the caller's key.
+const KEY_VARIABLE: &str = "FENCEGATE_KEY";
+
+/// Variable that names the file with it.
+const KEY_FILE_VARIABLE: &str = "FENCEGATE_KEY_FILE";
 
 /// All but the unreserved characters of RFC 3986; a slash is encoded too, so this is for one segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -38,6 +47,7 @@ impl Client {
     pub(super) fn new(address: &str) -> Result<Self, Failure> {
         let base = base_of(address).map_err(|why| Failure::Usage(format!("--url {address:?} {why}")))?;
         let http = reqwest::Client::builder()
+            .default_headers(credentials()?)
             .user_agent(concat!("fencegate/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
             .redirect(redirect::Policy::none())
@@ -143,6 +153,43 @@ impl Client {
             self.base,
             response.status().as_u16()
         ))
+    }
+}
+
+/// What the caller shows: the key in [`KEY_VARIABLE`], or in the file that [`KEY_FILE_VARIABLE`] names. It is no flag: other
+/// users of the machine can read those.
+fn credentials() -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key()? {
+        let value = Zeroizing::new(format!("Bearer {}", key.trim()));
+        let mut value = HeaderValue::from_str(&value)
+            .map_err(|_| Failure::Usage("the key holds what no header can".to_owned()))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn key() -> Result<Option<Zeroizing<String>>, Failure> {
+    let (key, file) = (std::env::var(KEY_VARIABLE).ok(), std::env::var_os(KEY_FILE_VARIABLE));
+    match (key.filter(|key| !key.is_empty()), file.filter(|file| !file.is_empty())) {
+        (None, None) => Ok(None),
+        (Some(key), None) => Ok(Some(Zeroizing::new(key))),
+        (Some(_), Some(_)) => Err(Failure::Usage(format!(
+            "{KEY_VARIABLE} and {KEY_FILE_VARIABLE} are both set; unset one of the two"
+        ))),
+        (None, Some(path)) => {
+            let unusable = |error: std::io::Error| {
+                Failure::Usage(format!(
+                    "{KEY_FILE_VARIABLE} names {}, which cannot be read: {error}",
+                    path.display()
+                ))
+            };
+            let mut text = Zeroizing::new(String::new());
+            let file = File::open(&path).map_err(unusable)?;
+            file.take(CLIENT_KEY_BYTES).read_to_string(&mut text).map_err(unusable)?;
+            Ok(Some(text))
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod answer;
 mod backup;
 mod bench;
+mod can;
 mod check;
 mod client;
 mod completions;
@@ -15,6 +16,7 @@ mod epoch;
 mod failure;
 mod get;
 mod inspect;
+mod key;
 mod lease;
 mod man;
 mod migrate;
@@ -33,6 +35,7 @@ mod serve;
 mod settings;
 mod table;
 mod timeline;
+mod whoami;
 mod wish;
 mod words;
 mod write;
@@ -121,6 +124,17 @@ enum Command {
     /// Reads the database itself, whether a gateway runs or not, and changes nothing. Exit code 1 when something
     /// contradicts or the breaker has tripped.
     Recover(recover::Recover),
+    /// Make a key, or look at one
+    #[command(subcommand)]
+    Key(key::Key),
+    /// Say who the gateway takes this caller for, and what it may do
+    ///
+    /// The client commands show the key in FENCEGATE_KEY, or in the file that FENCEGATE_KEY_FILE names.
+    Whoami,
+    /// Say what the configured rules let somebody do, and which rule decides
+    ///
+    /// Asks no gateway: fencegate can worker-a write jobs/report. Exit code 1 when it is not allowed.
+    Can(can::Can),
     /// Own a resource for a while
     #[command(subcommand)]
     Lease(lease::Lease),
@@ -241,6 +255,9 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Serve(command) => command.run(config),
         Command::Check => check::run(config, output),
         Command::Migrate(command) => command.run(config, output),
+        Command::Key(command) => command.run(output),
+        Command::Can(command) => command.run(config, output),
+        Command::Whoami => with_client(&url, async |client| whoami::run(&client, output).await),
         Command::Lease(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Write(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),

@@ -8,3 +8,6 @@ pub const PRINCIPAL_RULES: usize = 64;
 
 /// Keys of one principal: one in use, one that takes its place, and some for places that share a name.
 pub const PRINCIPAL_KEYS: usize = 16;
+
+/// Longest text that the command line reads as a key, in bytes: a token of another issuer may be a few kilobytes long.
+pub const CLIENT_KEY_BYTES: u64 = 16_384;

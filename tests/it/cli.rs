@@ -1,6 +1,7 @@
 //! The binary as a person or a script uses it, against a real gateway in a process of its own.
 
 mod epochs;
+mod keys;
 mod leases;
 mod upstreams;
 

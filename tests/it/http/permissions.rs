@@ -84,13 +84,15 @@ fn gate_of(ask: &Ask) -> Gate {
 #[tokio::test]
 async fn every_call_takes_exactly_the_permissions_of_its_gate() {
     let cast = Cast::new().await;
-    let owner = |verb: &str| control(verb, "pages/held", &json!({"reason": "r"})).with("fencing-token", "0.1.x");
+    let owner =
+        |verb: &str| control(verb, "pages/held", &json!({"reason": "r"})).with("fencing-token", "0.1.x");
     let mut asks = calls();
     asks.extend(["revoke", "cancel", "reopen"].map(owner));
     for route in routes() {
         for call in route.calls.iter().filter(|call| call.method != "HEAD") {
             let made = |ask: &Ask| {
-                ask.method == call.method && contract::route_of(&ask.path).is_some_and(|one| one.path == route.path)
+                ask.method == call.method
+                    && contract::route_of(&ask.path).is_some_and(|one| one.path == route.path)
             };
             assert!(asks.iter().any(made), "{} {} is not tried", call.method, route.path);
         }
@@ -123,7 +125,11 @@ async fn every_call_takes_exactly_the_permissions_of_its_gate() {
 }
 
 fn code_of(answer: &Answer) -> String {
-    if answer.header("content-type") == Some("application/problem+json") { answer.code() } else { String::new() }
+    if answer.header("content-type") == Some("application/problem+json") {
+        answer.code()
+    } else {
+        String::new()
+    }
 }
 
 /// The refusals that only credentials make, for each call.
@@ -171,7 +177,8 @@ async fn a_stranger_cannot_tell_what_exists() {
             let another = cast.asked(&cast.stranger, &another).await;
             assert_eq!(one.status, another.status, "{shown}");
             let plain = |answer: &Answer, name: &str| {
-                let text = answer.text().replace(name, "NAME").replace(name.split('/').next().unwrap(), "SPACE");
+                let text =
+                    answer.text().replace(name, "NAME").replace(name.split('/').next().unwrap(), "SPACE");
                 let mut json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
                 json["request_id"] = serde_json::Value::Null;
                 let headers: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
@@ -206,11 +213,19 @@ async fn where_a_resource_stands_is_told_to_readers_only() {
     let late = write("PUT", "pages/a", old["fencing_token"].as_str().unwrap(), "op-1").body("x");
     let told = house.call(late.clone().with("authorization", &blind_key)).await;
     told.refused(412, "stale_token");
-    assert!(told.json().get("current").is_none() && told.header("fencing-floor").is_none(), "{}", told.text());
+    assert!(
+        told.json().get("current").is_none() && told.header("fencing-floor").is_none(),
+        "{}",
+        told.text()
+    );
     assert!(!told.json()["detail"].as_str().unwrap().contains("0.2"), "{}", told.text());
     let told = house.call(late.with("authorization", &seeing_key)).await;
     told.refused(412, "stale_token");
-    assert!(told.json().get("current").is_some() && told.header("fencing-floor") == Some("0.2"), "{}", told.text());
+    assert!(
+        told.json().get("current").is_some() && told.header("fencing-floor") == Some("0.2"),
+        "{}",
+        told.text()
+    );
 }
 
 /// Broken: a page of names with gaps tells what stands in the gaps. Must hold: a list is given of what the caller may read as a
@@ -223,7 +238,9 @@ async fn a_list_is_of_what_the_caller_may_read_as_a_whole() {
     let list = async |query: &str| {
         house.call(ask("GET", &format!("/v1/resources{query}")).with("authorization", &key)).await
     };
-    for query in ["", "?namespace=pages", "?prefix=pages%2Fsec", "?prefix=pages%2Fsecret%2F", "?namespace=jobs"] {
+    for query in
+        ["", "?namespace=pages", "?prefix=pages%2Fsec", "?prefix=pages%2Fsecret%2F", "?namespace=jobs"]
+    {
         list(query).await.refused(403, "forbidden");
     }
     for query in ["?prefix=pages%2Fopen", "?namespace=pages&prefix=pages%2Fopen%2F"] {
@@ -278,7 +295,10 @@ async fn whoami_explains_a_verdict_by_the_rule_that_decides() {
         house.call(ask("GET", &format!("/v1/whoami{query}")).with("authorization", &key)).await
     };
     let told = who("").await.expect(200);
-    assert_eq!((&told["principal"], &told["credential"], &told["key"]), (&json!("worker"), &json!("key"), &json!("010101010101")));
+    assert_eq!(
+        (&told["principal"], &told["credential"], &told["key"]),
+        (&json!("worker"), &json!("key"), &json!("010101010101"))
+    );
     assert_eq!(told["rules"][0], json!({"prefix": "pages/frozen", "permissions": ["read"]}));
     let told = who("?permission=write&resource=pages/frozen/x").await.expect(200);
     assert_eq!(told["verdict"]["allowed"], false);
