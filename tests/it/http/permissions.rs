@@ -309,3 +309,33 @@ async fn whoami_explains_a_verdict_by_the_rule_that_decides() {
     who("?permission=own&resource=pages/a").await.refused(400, "invalid_request");
     who("?permission=write&resource=pages//a").await.refused(400, "invalid_resource");
 }
+
+/// The page tells of each call what its gate asks for.
+#[test]
+fn the_page_says_what_each_call_needs() {
+    let page = include_str!("../../../docs/PERMISSIONS.md");
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | "))
+        .filter(|(call, _)| call.contains(" /"))
+        .collect();
+    let told = |call: &str| rows.iter().find(|(one, _)| *one == call).map(|(_, needs)| *needs);
+    let mut count = 0;
+    for route in routes() {
+        for call in route.calls {
+            let name = format!("{} {}", call.method, route.path);
+            let needs = told(&name).unwrap_or_else(|| panic!("{name} is not on the page"));
+            let fits = match call.gate {
+                Gate::Open => needs == "none, and no credentials",
+                Gate::Known => needs.starts_with("any"),
+                Gate::Permitted(list) => {
+                    let words: Vec<String> = list.iter().map(|one| format!("`{}`", one.word())).collect();
+                    needs.starts_with(&words.join(" or "))
+                }
+            };
+            assert!(fits, "{name}: {needs}");
+            count += 1;
+        }
+    }
+    assert_eq!(rows.len(), count, "the page has calls that are none");
+}
