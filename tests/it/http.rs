@@ -17,4 +17,5 @@ mod secrets;
 mod stores;
 mod system;
 mod upstreams;
+mod versions;
 mod writing;
