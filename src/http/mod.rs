@@ -62,6 +62,7 @@ use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
 
+pub use extract::TwoLengths;
 pub use namespaces::render_whole;
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
