@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod desks;
+mod framing;
 mod keyfile;
 mod recover;
 mod restore;

@@ -34,7 +34,7 @@ use crate::domain::time::Millis;
 
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
-pub use outside::{Nowhere, Outside};
+pub use outside::{Nowhere, Outside, exposed};
 pub use postgres::PostgresAddress;
 pub use variables::Variables;
 

@@ -17,7 +17,7 @@ import json
 import urllib.parse
 
 import receiver
-from receiver import Answer, Known, changed, judge, said
+from receiver import Answer, outcome, said
 
 # etcd takes 1.5 MiB in one request, and a document goes there in base64 twice.
 receiver.MAX_DOCUMENT_BYTES = 512 << 10
@@ -77,23 +77,22 @@ class Etcd:
                 self.prefix + "operation " + json.dumps([request.resource, request.incarnation, request.operation])]
         (state, since), (document, written), (record, _) = self.fetched(*keys)
         state = state or {"position": [0, 0], "effects": 0}
-        known = record and Known(record["digest"], Answer(record["status"], record["answer"].encode()))
-        verdict = judge(request, tuple(state["position"]), known)
-        if verdict is not None:
-            return verdict
-        state["position"], answer, puts = request.position, said(200), []
+        known = record and (record["digest"], Answer(record["status"], record["answer"].encode()))
+        old = None if document is None else base64.b64decode(document["body"])
+        answer, counts, new = outcome(request, tuple(state["position"]), known, old, state["effects"] + 1)
+        if not counts:
+            return answer
+        state["position"], puts = request.position, []
+        if new is not None:
+            state["effects"] += 1
+            document = {"content_type": request.content_type, "body": packed(new)}
+            puts.append({"requestDeleteRange": {"key": packed(keys[1])}} if request.method == "DELETE"
+                        else put(keys[1], document))
         if request.operation is not None:
-            old = None if document is None else base64.b64decode(document["body"])
-            answer, new = changed(request, old, state["effects"] + 1)
-            if new is not None:
-                state["effects"] += 1
-                document = {"content_type": request.content_type, "body": packed(new)}
-                puts.append({"requestDeleteRange": {"key": packed(keys[1])}} if request.method == "DELETE"
-                            else put(keys[1], document))
             puts.append(put(keys[2], {
                 "resource": request.resource, "operation": request.operation, "position": request.position,
-                "sequence": request.sequence, "effect": new is not None and state["effects"],
-                "digest": request.digest, "status": answer.status, "answer": answer.body.decode()}))
+                "effect": new is not None and state["effects"], "digest": request.digest, "status": answer.status,
+                "answer": answer.body.decode()}))
         unchanged = [{"key": packed(key), "target": "MOD", "result": "EQUAL", "mod_revision": revision}
                      for key, revision in [(keys[0], since), (keys[1], written)]]
         done = self.transaction([put(keys[0], state), *puts], unchanged)

@@ -1,221 +1,136 @@
 #!/usr/bin/env python3
-"""A fence-aware service: documents in SQLite that no stale worker can overwrite. It keeps docs/RECEIVER.md.
-
-    python3 examples/receiver/receiver.py --port 9090 --database receiver.db
-
-To put it behind fencegate, name it in fencegate.toml and let nobody else reach its port:
-
-    [namespaces.orders]
-    store = { http = "http://127.0.0.1:9090/", class = "fence_aware" }
-
-A worker then writes to /fenced/orders/NAME. `fencegate probe --class fence_aware http://127.0.0.1:9090/` holds this
-service, or yours, against the contract. Here PUT replaces a document, POST and PATCH append to it, so that a write that
-was applied twice would show, and DELETE removes it. Needs Python 3.9 or newer and nothing else.
+"""A fence-aware service that keeps docs/RECEIVER.md: documents in SQLite that no stale worker can overwrite. PUT
+replaces one, POST and PATCH append to it, so that a write applied twice would show. Only the gateway may reach it.
 """
-
-import argparse
-import hashlib
-import json
-import re
-import sqlite3
-import threading
-import time
+import argparse, hashlib, json, re, sqlite3, threading, time
 from collections import namedtuple
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-MAX_DOCUMENT_BYTES = 8 << 20
-MAX_DISCARDED_BYTES = 64 << 20
-KEPT_SECONDS = 30 * 24 * 3600  # as docs/RECEIVER.md recommends
+MAX_DOCUMENT_BYTES, MAX_BODY_BYTES, KEPT_SECONDS = 8 << 20, 16 << 20, 30 * 24 * 3600
 COUNTER = r"(0|[1-9][0-9]{0,18})"
-
-Request = namedtuple("Request", "method path content_type body resource position sequence incarnation operation digest")
+FORMS = {"Fencing-Resource": r"[^\x00-\x20\x7f]{1,2048}", "Fencing-Position": COUNTER + r"\.[1-9][0-9]{0,18}",
+         "Fencing-Operation": r"[\x21-\x7e]{1,255}", "Fencing-Incarnation": COUNTER, "Fencing-Advance": "true",
+         "Content-Type": r"[^\x00-\x1f\x7f]*", "Fencing-Sequence": COUNTER, "Content-Length": COUNTER}
+SCHEMA = """PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;  -- a commit is on disk before it is answered
+CREATE TABLE IF NOT EXISTS resources (resource PRIMARY KEY, epoch, token, effects);
+CREATE TABLE IF NOT EXISTS operations (resource, incarnation, operation, digest, epoch, token, effect, status, answer,
+                                       saved_at, PRIMARY KEY (resource, incarnation, operation));
+CREATE TABLE IF NOT EXISTS documents (path PRIMARY KEY, content_type, body);"""
+Request = namedtuple("Request", "method path content_type body resource position incarnation operation digest")
 Answer = namedtuple("Answer", "status body content_type held", defaults=("application/json", None))
-Known = namedtuple("Known", "digest answer")
-
 
 class Refused(Exception):
     """By what the request itself says, whatever is stored: it changes nothing, and nobody remembers it."""
 
-
 def said(status, held=None, **members):
     return Answer(status, json.dumps(members).encode(), held=held)
 
-
-def judge(request, held, known):
-    """The contract's order of checks. None means: raise the position, apply the effect, save the answer."""
+def outcome(request, held, known, old, effect):
+    """The contract's checks: the answer, whether it counts (raises the position, is saved), and what is then stored."""
     if known is not None:  # before the position: an owner asks for its lost answer even when it has been superseded
-        return known.answer if known.digest == request.digest else said(422, error="this id had another content")
+        return known[1] if known[0] == request.digest else said(422, error="this id had another content"), False, None
     if request.position < held:  # not remembered under the id: it may come again under a newer position
-        return said(412, "%d.%d" % held, error="a higher position was seen")
-    return None
-
-
-def changed(request, old, effect):
-    """The answer to an admitted write, and the document behind it; None where nothing changes."""
-    if request.method == "DELETE":
-        return (said(404, error="nothing to delete"), None) if old is None else (said(200, effect=effect), b"")
+        return said(412, "%d.%d" % held, error="a higher position was seen"), False, None
+    if request.operation is None:  # an advance
+        return said(200), True, None
+    if request.method == "DELETE" and old is None:  # what depends on the store counts: a late copy must not fare better
+        return said(404, error="nothing to delete"), True, None
     new = request.body if request.method == "PUT" or old is None else old + request.body
     if len(new) > MAX_DOCUMENT_BYTES:
-        return said(413, error="the document becomes too large"), None
-    return said(201 if old is None else 200, effect=effect), new
-
+        return said(413, error="the document is too large"), True, None
+    return said(201 if old is None else 200, effect=effect), True, new
 
 class Sqlite:
     """Positions, operations and documents in one file, so that one transaction holds all three."""
-
-    SCHEMA = """
-    CREATE TABLE IF NOT EXISTS resources (
-        resource TEXT PRIMARY KEY, epoch INTEGER, token INTEGER, effects INTEGER);  -- never deleted from
-    CREATE TABLE IF NOT EXISTS operations (
-        resource TEXT, incarnation TEXT, operation TEXT, digest TEXT, epoch INTEGER, token INTEGER, sequence TEXT,
-        effect INTEGER, status INTEGER, answer BLOB, saved_at INTEGER, PRIMARY KEY (resource, incarnation, operation));
-    CREATE TABLE IF NOT EXISTS documents (path TEXT PRIMARY KEY, content_type TEXT, body BLOB);
-    """
-
     def __init__(self, path):
-        self.path, self.local = path, threading.local()
-        self.db().executescript("PRAGMA journal_mode = WAL;" + self.SCHEMA)
+        self.lock = threading.Lock()
+        self.db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self.db.executescript(SCHEMA)
 
-    def db(self):
-        if not hasattr(self.local, "db"):
-            self.local.db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-            self.local.db.execute("PRAGMA synchronous = FULL")  # a commit is on disk before it is answered
-        return self.local.db
+    def row(self, sql, *values):
+        return self.db.execute(sql, values).fetchone()
 
     def read(self, path):
-        row = self.db().execute("SELECT body, content_type FROM documents WHERE path = ?", (path,)).fetchone()
+        with self.lock:
+            row = self.row("SELECT body, content_type FROM documents WHERE path = ? AND body IS NOT NULL", path)
         return Answer(200, *row) if row else said(404, error="no such document")
 
     def decide(self, request):
-        db = self.db()
-        db.execute("BEGIN IMMEDIATE")  # from here on nobody else changes what is compared
-        try:
-            answer = self.decided(db, request)
-            db.execute("COMMIT")
-            return answer
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-
-    def decided(self, db, request):
-        row = db.execute("SELECT epoch, token, effects FROM resources WHERE resource = ?",
-                         (request.resource,)).fetchone()
-        *held, effects = row or (0, 0, 0)
-        key = (request.resource, request.incarnation, request.operation)
-        row = db.execute("SELECT digest, status, answer FROM operations"
-                         " WHERE resource = ? AND incarnation = ? AND operation = ?", key).fetchone()
-        verdict = judge(request, tuple(held), row and Known(row[0], Answer(*row[1:])))
-        if verdict is not None:
-            return verdict
-        answer, new = said(200), None
-        if request.operation is not None:
-            row = db.execute("SELECT body FROM documents WHERE path = ?", (request.path,)).fetchone()
-            answer, new = changed(request, row and row[0], effects + 1)
-            # A refusal that depends on what is stored is an outcome too: a late copy must not fare better.
-            db.execute("INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (
-                *key, request.digest, *request.position, request.sequence, new is not None and effects + 1,
-                answer.status, answer.body, int(time.time())))
-        if new is not None:
-            effects += 1
-            db.execute("DELETE FROM documents WHERE path = ?", (request.path,))
-            if request.method != "DELETE":
-                db.execute("INSERT INTO documents VALUES (?, ?, ?)", (request.path, request.content_type, new))
-        db.execute("REPLACE INTO resources VALUES (?, ?, ?, ?)", (request.resource, *request.position, effects))
-        # Of the position that is held nothing is forgotten: a late copy of it would be applied again.
-        db.execute("DELETE FROM operations WHERE resource = ? AND saved_at < ? AND (epoch, token) < (?, ?)",
-                   (request.resource, int(time.time()) - KEPT_SECONDS, *request.position))
+        key, now = (request.resource, request.incarnation, request.operation), int(time.time())
+        with self.lock, self.db:  # commits at its end, and rolls back when anything fails
+            self.row("BEGIN IMMEDIATE")  # from here on nobody else changes what is compared
+            held = self.row("SELECT epoch, token, effects FROM resources WHERE resource = ?", key[0]) or (0, 0, 0)
+            known = self.row("SELECT digest, status, answer FROM operations"
+                             " WHERE resource = ? AND incarnation = ? AND operation = ?", *key)
+            old = self.row("SELECT body FROM documents WHERE path = ?", request.path)
+            known, old, effects = known and (known[0], Answer(*known[1:])), old and old[0], held[2]
+            answer, counts, new = outcome(request, held[:2], known, old, effects + 1)
+            if not counts:
+                return answer
+            effect = 0 if new is None else effects + 1
+            if request.operation is not None:
+                self.row("INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *key, request.digest,
+                         *request.position, effect, answer.status, answer.body, now)
+            if effect:
+                stored = None if request.method == "DELETE" else new
+                self.row("REPLACE INTO documents VALUES (?, ?, ?)", request.path, request.content_type, stored)
+            self.row("REPLACE INTO resources VALUES (?, ?, ?, ?)", key[0], *request.position, effect or effects)
+            # Of the position that is held nothing is forgotten: a late copy of it would be applied again.
+            self.row("DELETE FROM operations WHERE resource = ? AND saved_at < ? AND (epoch, token) < (?, ?)", key[0],
+                     now - KEPT_SECONDS, *request.position)
         return answer
 
-
 class Handler(BaseHTTPRequestHandler):
-    """HTTP around a store: parses, asks, answers."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    timeout = 60
-
-    def do_GET(self):
-        self.answer(lambda body: self.server.store.read(self.path))
-
-    def do_PUT(self):
-        self.answer(lambda body: self.server.store.decide(self.fenced(body)))
-
-    do_HEAD = do_GET
-    do_POST = do_PATCH = do_DELETE = do_PUT
-
-    def one(self, name, form, missing=None):
-        """The one header of this name."""
-        values = self.headers.get_all(name) or []
-        if not values and missing is not None:
-            raise Refused(missing, name + " is missing")
-        if len(values) > 1 or (values and not re.fullmatch(form, values[0])):
+    protocol_version, disable_nagle_algorithm, timeout = "HTTP/1.1", True, 60
+    log_message = lambda *_: None  # not a line for every request
+    def one(self, name):
+        values = self.headers.get_all(name) or [None]
+        if len(values) > 1 or (values[0] is not None and not re.fullmatch(FORMS[name], values[0])):
             raise Refused(400, name + " stands more than once, or is malformed")
-        return values[0] if values else None
-
-    def body(self):
-        if "Transfer-Encoding" in self.headers:
-            raise Refused(411, "send a Content-Length")
-        length = int(self.one("Content-Length", COUNTER) or 0)
-        if length > MAX_DOCUMENT_BYTES:
-            # Closing on somebody who still sends would cut the answer off, and a cut answer is no refusal.
-            for at in range(0, length if length <= MAX_DISCARDED_BYTES else 0, 1 << 16):
-                self.rfile.read(min(1 << 16, length - at))
-            raise Refused(413, "at most %d bytes" % MAX_DOCUMENT_BYTES)
-        body = self.rfile.read(length)
-        if len(body) < length:
-            raise Refused(400, "the body was cut off")
-        self.whole = True
-        return body
+        return values[0]
 
     def fenced(self, body):
-        position = self.one("Fencing-Position", COUNTER + r"\.([1-9][0-9]{0,18})", missing=428)
+        values = {name: self.one(name) for name in FORMS}
+        resource, position, operation, incarnation, advance, kind, *_ = values.values()
+        missing = [name for name in list(FORMS)[:2 if advance else 4] if values[name] is None]
+        if missing:
+            raise Refused(428, ", ".join(missing) + " is missing")
         position = tuple(map(int, position.split(".")))
-        if max(position) >= 1 << 63:
-            raise Refused(400, "Fencing-Position is out of range")
-        resource = self.one("Fencing-Resource", r"[^\x00-\x20\x7f]{1,2048}", missing=428)
-        if self.one("Fencing-Advance", "true"):
-            if body or self.command != "POST":
-                raise Refused(400, "an advance is a POST without a body")
-            return Request("POST", self.path, None, b"", resource, position, None, None, None, None)
-        operation = self.one("Fencing-Operation", r"[\x21-\x7e]{1,255}", missing=428)
-        incarnation = self.one("Fencing-Incarnation", COUNTER, missing=428)
-        content_type = self.one("Content-Type", r"[^\x00-\x1f\x7f]*") or "application/octet-stream"
-        content = [self.command, self.path, content_type, hashlib.sha256(body).hexdigest()]
-        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-        sequence = self.one("Fencing-Sequence", COUNTER)
-        return Request(self.command, self.path, content_type, body, resource, position, sequence, incarnation,
-                       operation, digest)
+        if max(position) >= 1 << 63 or advance and (body or self.command != "POST"):
+            raise Refused(400, "Fencing-Position is out of range, or an advance is not a POST without a body")
+        kind, operation = kind or "application/octet-stream", None if advance else operation
+        what = json.dumps([self.command, self.path, kind, hashlib.sha256(body).hexdigest()])
+        return Request(self.command, self.path, kind, body, resource, position, incarnation, operation, what)
 
-    def answer(self, act):
-        self.whole = False
+    def do_GET(self):
+        whole, store = False, self.store
         try:
-            answer = act(self.body())
+            length = int(self.one("Content-Length") or 0)
+            if "Transfer-Encoding" in self.headers or length > MAX_BODY_BYTES:
+                raise Refused(413 if length else 411, "send a Content-Length of at most %d" % MAX_BODY_BYTES)
+            body = self.rfile.read(length)
+            if len(body) < length:
+                raise Refused(400, "the body was cut off")
+            whole = True
+            answer = store.read(self.path) if self.command in ("GET", "HEAD") else store.decide(self.fenced(body))
         except Refused as refused:
             answer = said(refused.args[0], error=refused.args[1])
         except (sqlite3.Error, ConnectionError) as error:  # of the store: the effect may have happened
             answer = said(503, error=str(error))
         self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        if answer.held is not None:
-            self.send_header("Fencing-Position", answer.held)
-        if not self.whole:  # what is left of the body must not be read as the next request
-            self.send_header("Connection", "close")
+        for name, value in {"Content-Type": answer.content_type, "Content-Length": len(answer.body), "Fencing-Position":
+                            answer.held, "Connection": None if whole else "close"}.items():
+            if value is not None:  # what is left of a body must not be read as the next request
+                self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(answer.body)
-
-    def log_message(self, *_):
-        """Not a line for every request."""
-
+        self.wfile.write(b"" if self.command == "HEAD" else answer.body)
+    do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = do_GET
 
 def serve(port, store):
-    ThreadingHTTPServer.request_queue_size = 128
+    Handler.store, ThreadingHTTPServer.request_queue_size = store, 128
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.store = store
     print("listening on http://127.0.0.1:%d/" % server.server_port, flush=True)
     server.serve_forever()
-
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description="A fence-aware service over SQLite.")

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use tracing::info;
 use zeroize::Zeroizing;
 
-use crate::config::KeySource;
+use crate::config::{KeySource, exposed};
 use crate::domain::entropy::Entropy;
 use crate::domain::seal::{Keyring, SealKey};
 use crate::ledger::engine::RecordedKey;
@@ -64,13 +64,8 @@ fn read(path: &Path) -> anyhow::Result<Option<Zeroizing<String>>> {
         }
     };
     let metadata = file.metadata().with_context(|| format!("cannot look at {}", path.display()))?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        bail!(
-            "seal key file {} has mode {mode:04o}: others could read it and forge tokens; run: chmod 600 {}",
-            path.display(),
-            path.display()
-        );
+    if let Some(why) = exposed(metadata.permissions().mode()) {
+        bail!("seal key file {} {why} {}", path.display(), path.display());
     }
     if metadata.len() > MAX_FILE_BYTES {
         bail!("seal key file {} is larger than {MAX_FILE_BYTES} bytes; it is not a key file", path.display());

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, body::Incoming};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
-use crate::http::Front;
+use super::framing::Watched;
+use crate::http::{Front, TwoLengths};
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
@@ -67,14 +70,25 @@ pub(super) async fn serve(
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
             let Some(stream) = moved(stream) else { return };
-            let service = service_fn(move |request| {
-                let front = front.clone();
-                async move { Ok::<_, Infallible>(front.serve(request).await) }
-            });
             // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
             let mut stream = TimeoutStream::new(stream);
             stream.set_write_timeout(Some(WRITE_TIMEOUT));
-            let connection = watcher.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+            let (stream, seen) = Watched::new(Box::pin(stream));
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                let front = front.clone();
+                let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
+                if is_chunked && !seen.one_length() {
+                    request.extensions_mut().insert(TwoLengths);
+                }
+                async move {
+                    let mut response = front.serve(request).await;
+                    if is_chunked {
+                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {

@@ -17,6 +17,7 @@ pub mod probe;
 mod read;
 pub mod spool;
 mod stream;
+mod version;
 mod wire;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use tokio::time::timeout;
 pub use incoming::ReadBody;
 pub use line::OpenError;
 pub use order::{Answer, Asked, CellRead, Deadline, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
+pub use version::VersionsSeen;
 
 use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
@@ -36,6 +38,7 @@ use crate::domain::upstream::{Base, CellSeen, Class, Stamp};
 use address::{is_of_content, is_query};
 use line::Line;
 use pool::{Patience, Pool};
+use version::Versions;
 
 /// The store of one namespace, with its connections.
 pub struct Upstream {
@@ -49,11 +52,38 @@ impl Upstream {
     /// # Errors
     /// [`OpenError`] says which of them cannot be used.
     pub fn open(store: HttpStore) -> Result<Self, OpenError> {
-        let line = Line::open(&store)?;
+        let line = Arc::new(Line::open(&store)?);
+        Ok(Self::over(line, store))
+    }
+
+    /// The same store, with connections of its own: those that stand already may lead to what was there before.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        Self::over(self.pool.line.clone(), self.store.clone())
+    }
+
+    fn over(line: Arc<Line>, store: HttpStore) -> Self {
         let patience =
             Patience { connect: store.connect_timeout.duration(), answer: store.timeout.duration() };
         let fresh = matches!(store.class, Class::Serial);
-        Ok(Self { pool: Arc::new(Pool::new(line, patience, fresh)), store })
+        let versions = Versions::named_by(&store.version_header);
+        Self { pool: Arc::new(Pool::new(line, patience, fresh, versions)), store }
+    }
+
+    /// What its answers have called it.
+    #[must_use]
+    pub fn versions(&self) -> VersionsSeen {
+        self.pool.versions.seen()
+    }
+
+    /// A probe was passed, over the connections of `trial` ([`Self::anew`]); `for_version`: because of a new name.
+    pub fn has_passed(&self, trial: &Self, for_version: bool) {
+        self.pool.versions.passed(&trial.pool.versions, for_version);
+    }
+
+    /// Waits for an answer that names a version which no passed probe has met.
+    pub async fn another_version(&self) {
+        self.pool.versions.another().await;
     }
 
     /// What the configuration says of it.

@@ -19,6 +19,7 @@ use super::line::Line;
 use super::link::{Link, One, Tried};
 use super::order::Deadline;
 use super::outgoing::Outgoing;
+use super::version::Versions;
 use crate::limits;
 
 /// Why there is no answer.
@@ -43,7 +44,8 @@ pub(super) struct Patience {
 
 /// The connections to one upstream.
 pub(super) struct Pool {
-    pub(super) line: Line,
+    pub(super) line: Arc<Line>,
+    pub(super) versions: Versions,
     patience: Patience,
     /// Whether each request has a connection of its own.
     fresh: bool,
@@ -92,9 +94,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pool {
     /// A pool without a connection.
-    pub(super) fn new(line: Line, patience: Patience, fresh: bool) -> Self {
+    pub(super) fn new(line: Arc<Line>, patience: Patience, fresh: bool, versions: Versions) -> Self {
         Self {
             line,
+            versions,
             patience,
             fresh,
             turns: Arc::new(Semaphore::new(limits::UPSTREAM_CONNECTIONS)),
@@ -160,10 +163,13 @@ impl Pool {
                 self.forget(&lease);
                 Err(Fault::Broken(format!("no whole answer from {}: {why}", self.line.authority)))
             }
-            Ok(Tried::Answered(response)) => match malformed(&response) {
-                Some(why) => Err(Fault::Broken(format!("{} answered {why}", self.line.authority))),
-                None => Ok(Ok(response.map(|body| ReadBody::flowing(body, lease, self.patience.answer)))),
-            },
+            Ok(Tried::Answered(response)) => {
+                if let Some(why) = malformed(&response) {
+                    return Err(Fault::Broken(format!("{} answered {why}", self.line.authority)));
+                }
+                self.versions.note(response.status().as_u16(), response.headers());
+                Ok(Ok(response.map(|body| ReadBody::flowing(body, lease, self.patience.answer))))
+            }
         }
     }
 

@@ -164,3 +164,8 @@ fn is_success(sent: &Sent) -> bool {
         Sent::NotSent(_) | Sent::Doubt(_) => false,
     }
 }
+
+/// A success, with what was answered.
+fn accepted(sent: &Sent) -> Result<String, String> {
+    if is_success(sent) { Ok(told(sent)) } else { Err(told(sent)) }
+}

@@ -102,6 +102,7 @@ fn as_upstream(store: &HttpStore) -> Value {
         "key_retention_ms": is_idempotent.then_some(store.key_retention.get()),
         "max_uncertain_ms": store.max_uncertain.map(Millis::get),
         "probe": store.probe,
+        "version_header": store.version_header,
         "ca_file": store.ca_file,
         "credentials": store.credentials.as_ref().map(|credentials| &credentials.header),
     })

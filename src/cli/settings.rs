@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
 use super::failure::Failure;
-use crate::config::{Config, DEFAULT_FILE, FileText, Flags, Outside, Sources, VARIABLE_PREFIX, Variables};
+use crate::config::{
+    Config, DEFAULT_FILE, FileText, Flags, Outside, Sources, VARIABLE_PREFIX, Variables, exposed,
+};
 use crate::limits::CONFIG_BYTES;
 
 /// A configuration, and the file that it came from.
@@ -73,14 +76,18 @@ struct Process;
 
 impl Outside for Process {
     fn file(&self, path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, String> {
-        let mut bytes = Zeroizing::new(Vec::new());
-        File::open(path)
-            .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes))
-            .map_err(|error| error.to_string())?;
-        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
-            return Err(format!("it is larger than {most} bytes"));
+        File::open(path).map_err(|error| error.to_string()).and_then(|file| bounded(file, most))
+    }
+
+    fn secret_file(&self, path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, String> {
+        let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+        let file = File::open(path).map_err(unreadable)?;
+        // Of the file that was opened: another one may stand at the path by now.
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+        match exposed(mode) {
+            Some(why) => Err(why),
+            None => bounded(file, most).map_err(|why| format!("cannot be read: {why}")),
         }
-        Ok(bytes)
     }
 
     fn variable(&self, name: &str) -> Result<Zeroizing<String>, String> {
@@ -90,9 +97,43 @@ impl Outside for Process {
     }
 }
 
+/// The bytes of a file, `most` at most.
+fn bounded(file: File, most: u64) -> Result<Zeroizing<Vec<u8>>, String> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > most {
+        return Err(format!("it is larger than {most} bytes"));
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+
     use super::*;
+
+    #[test]
+    fn a_secret_that_others_can_read_or_change_is_refused_as_the_seal_key_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        fs::write(&path, "Bearer hush").unwrap();
+        for mode in [0o644, 0o640, 0o604, 0o660, 0o620, 0o602, 0o611] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let why = Process.secret_file(&path, 100).unwrap_err();
+            assert!(why.contains(&format!("mode {mode:04o}")) && why.contains("chmod 600"), "{why}");
+            assert!(!why.contains("hush"), "{why}");
+            // What is no secret may be read by all.
+            assert!(Process.file(&path, 100).is_ok());
+        }
+        for mode in [0o600, 0o400] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Process.secret_file(&path, 100).unwrap().as_slice(), b"Bearer hush");
+        }
+        assert!(Process.secret_file(&path, 3).unwrap_err().contains("larger than 3 bytes"));
+        let missing = Process.secret_file(&folder.path().join("none"), 3).unwrap_err();
+        assert!(missing.starts_with("cannot be read: "), "{missing}");
+    }
 
     #[test]
     fn a_file_that_was_named_must_exist_and_the_usual_one_need_not() {

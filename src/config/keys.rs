@@ -61,6 +61,7 @@ pub(super) const STORE: Table = Table {
         "key_retention",
         "max_uncertain_ms",
         "probe",
+        "version_header",
         "ca_file",
         "credentials",
     ],

@@ -62,6 +62,7 @@ pub(super) struct StoreDraft {
     key_retention: Slot<Millis>,
     max_uncertain_ms: Slot<u64>,
     probe: Slot<bool>,
+    version_header: Slot<String>,
     ca_file: Slot<PathBuf>,
     pub(super) credentials: CredentialsDraft,
 }
@@ -114,6 +115,7 @@ impl StoreDraft {
             "key_header" => self.key_header = Slot::of(given, headers::of_key(given, mistakes)),
             "status" => self.status = Slot::of(given, values::status_path(given, mistakes)),
             "key_retention" => self.key_retention = Slot::of(given, values::retention(given, mistakes)),
+            "version_header" => self.version_header = Slot::of(given, headers::of_version(given, mistakes)),
             "probe" => self.probe = Slot::of(given, given.truth(mistakes)),
             "ca_file" => {
                 let path = given.text(mistakes).map(|text| given.origin.base().join(text));

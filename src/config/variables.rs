@@ -39,7 +39,7 @@ enum Form {
 }
 
 /// The keys of a namespace as their variables end, with the table that each stands in.
-const NAMESPACE_KEYS: [(&str, Home, &str, Form); 38] = [
+const NAMESPACE_KEYS: [(&str, Home, &str, Form); 39] = [
     ("STORE", Home::Namespace, "store", Form::Text),
     ("STORE__HTTP", Home::Store, "http", Form::Text),
     ("STORE__CLASS", Home::Store, "class", Form::Text),
@@ -58,6 +58,7 @@ const NAMESPACE_KEYS: [(&str, Home, &str, Form); 38] = [
     ("STORE__KEY_RETENTION", Home::Store, "key_retention", Form::Text),
     ("STORE__MAX_UNCERTAIN_MS", Home::Store, "max_uncertain_ms", Form::Toml),
     ("STORE__PROBE", Home::Store, "probe", Form::Toml),
+    ("STORE__VERSION_HEADER", Home::Store, "version_header", Form::Text),
     ("STORE__CA_FILE", Home::Store, "ca_file", Form::Text),
     ("STORE__CREDENTIALS", Home::Store, "credentials", Form::Text),
     ("STORE__CREDENTIALS__HEADER", Home::Credentials, "header", Form::Text),

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use crate::backing::spool::{SpoolError, SpoolWriter};
-pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
+pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream, VersionsSeen};
 use crate::domain::entropy::Entropy;
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::store::HttpStore;
@@ -218,11 +218,12 @@ impl Dispatch {
         standing.borrow().clone()
     }
 
-    /// The stores in order of their namespaces, and where each stands.
-    pub fn stores(&self) -> impl Iterator<Item = (&Namespace, &HttpStore, Earned)> {
+    /// The stores in order of their namespaces, where each stands, and what it calls itself.
+    pub fn stores(&self) -> impl Iterator<Item = (&Namespace, &HttpStore, Earned, VersionsSeen)> {
         let shop = &self.shop;
         shop.upstreams.iter().filter_map(|(namespace, upstream)| {
-            Some((namespace, upstream.store(), shop.standings.get(namespace)?.borrow().clone()))
+            let earned = shop.standings.get(namespace)?.borrow().clone();
+            Some((namespace, upstream.store(), earned, upstream.versions()))
         })
     }
 

@@ -1,16 +1,20 @@
-//! Probes: a store earns its class when the process starts, and every day anew. Until it has, nothing is written to it.
+//! Probes: a store earns its class when the process starts, when it names another version, and every day anew. Until it
+//! has, nothing is written to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use crate::backing::Upstream;
 use crate::domain::resource::Namespace;
-use crate::limits::{PROBE_AGAIN, PROBE_PAUSE_LEAST, PROBE_PAUSE_MOST};
+use crate::limits::{
+    PROBE_AGAIN, PROBE_PAUSE_LEAST, PROBE_PAUSE_MOST, PROBE_VERSION_LOOK, PROBE_VERSION_PAUSE,
+};
 
 use super::Shop;
 
@@ -78,9 +82,15 @@ pub(super) async fn run(shop: Arc<Shop>, namespace: Namespace, upstream: Arc<Ups
         return;
     }
     let mut pause = PROBE_PAUSE_LEAST;
+    let (mut why, mut asked) = (Why::Due, None);
     loop {
-        let earned = probed(&shop, &namespace, &upstream).await;
+        // What stands already may lead to what was there before, and what others learn meanwhile is not the probe's.
+        let trial = upstream.anew();
+        let earned = probed(&shop, &namespace, &trial).await;
         note(&namespace, &earned);
+        if earned == Earned::Passed {
+            upstream.has_passed(&trial, why == Why::Version);
+        }
         let next: Duration = if earned.admits() {
             pause = PROBE_PAUSE_LEAST;
             PROBE_AGAIN
@@ -95,10 +105,31 @@ pub(super) async fn run(shop: Arc<Shop>, namespace: Namespace, upstream: Arc<Ups
                 *stands = earned;
             }
         });
-        if !shop.pause(next).await {
-            return;
-        }
+        why = tokio::select! {
+            goes_on = shop.pause(next) => if goes_on { Why::Due } else { return },
+            () = another_version(&shop, &upstream, &mut asked), if next == PROBE_AGAIN => {
+                info!(%namespace, versions = ?upstream.versions(), "the store names another version");
+                Why::Version
+            }
+        };
     }
+}
+
+/// What a probe is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Due,
+    Version,
+}
+
+/// Waits for a version that no probe has met; the one after that not before a pause. `asked`: when the last one came.
+async fn another_version(shop: &Shop, upstream: &Upstream, asked: &mut Option<Duration>) {
+    upstream.another_version().await;
+    let is_soon = |now: Duration| asked.is_some_and(|last| now.saturating_sub(last) < PROBE_VERSION_PAUSE);
+    while is_soon((shop.elapsed)()) {
+        sleep(PROBE_VERSION_LOOK).await;
+    }
+    *asked = Some((shop.elapsed)());
 }
 
 /// One probe, under a name that was never used before.

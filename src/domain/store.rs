@@ -10,6 +10,9 @@ use super::upstream::{Class, StatusSet};
 /// The header that carries the key of an `idempotent` store where none is configured, in lower case.
 pub const KEY_HEADER: &str = "idempotency-key";
 
+/// The header by which the version of a store is known where none is configured, in lower case.
+pub const VERSION_HEADER: &str = "server";
+
 /// Headers of a request that go to the upstream where none are configured: what a reader wants of a representation
 /// (`accept`, `accept-language`, `range`), what a writer says of one (`content-language`), and the trace.
 ///
@@ -68,6 +71,8 @@ pub struct HttpStore {
     pub key_retention: Millis,
     /// After how long a doubt is assumed to be over; of `serial` only, none for never.
     pub max_uncertain: Option<Millis>,
+    /// The header of its answers that says which version it is, in lower case.
+    pub version_header: String,
     /// Whether it has to pass the probe of its class before anything is written to it.
     pub probe: bool,
     /// Roots that its certificate is checked against, instead of the system's.

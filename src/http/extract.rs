@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Version};
+use axum::http::{Extensions, HeaderMap, HeaderName, Version};
 
 use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::document::ContentType;
@@ -42,9 +42,19 @@ pub(super) fn bounded(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Marks a request that came with `Transfer-Encoding` and `Content-Length`, or of which that cannot be ruled out: the server
+/// acts on the first and hides the second, so whoever reads the bytes says so.
+#[derive(Debug, Clone, Copy)]
+pub struct TwoLengths;
+
 /// Refuses a body whose end two readers could see in different places, or that was coded in a way that nobody undoes
 /// here: a coding other than `chunked` would be stored as it travelled (RFC 9112 section 6.1).
-pub(super) fn framed(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn framed(headers: &HeaderMap, marks: &Extensions) -> Result<(), Problem> {
+    if marks.get::<TwoLengths>().is_some() {
+        return Err(malformed(
+            "Content-Length and Transfer-Encoding do not go together; send one of the two",
+        ));
+    }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
@@ -101,9 +111,14 @@ pub(super) fn addressed(head: &Parts, open: bool) -> Result<(), Problem> {
     Err(malformed("the header Host is missing; HTTP/1.1 asks for it"))
 }
 
-/// Whether an authority names this machine without a name server's help.
+/// Whether an authority names this machine without a name server's help. A user in it is none of `Host` (RFC 9110 section
+/// 7.2): whoever reads past the `@` and whoever does not would take it for two places.
 fn is_local(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let port = authority.as_str().strip_prefix(authority.host()).map(|rest| rest.trim_start_matches(':'));
+    if !port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit())) {
+        return false;
+    }
     let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.ends_with(".localhost") || bare.parse::<IpAddr>().is_ok()
@@ -338,7 +353,16 @@ mod tests {
         for local in ["localhost", "localhost:8080", "a.localhost", "127.0.0.1:1", "[::1]:8080", "10.0.0.7"] {
             assert!(is_local(local), "{local}");
         }
-        for other in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "", "a b"] {
+        for other in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:8080",
+            "",
+            "a b",
+            "a@localhost",
+            "localhost:80@127.0.0.1",
+            "localhost:x",
+        ] {
             assert!(!is_local(other), "{other}");
         }
     }
@@ -346,13 +370,14 @@ mod tests {
     #[test]
     fn a_coding_that_nobody_undoes_is_refused() {
         for fine in [&[][..], &[("transfer-encoding", "chunked")], &[("transfer-encoding", "Chunked")]] {
-            assert!(framed(&headers(fine)).is_ok());
+            assert!(framed(&headers(fine), &Extensions::new()).is_ok());
         }
         for coding in ["gzip, chunked", "chunked, chunked", "identity", "gzip"] {
-            assert!(framed(&headers(&[("transfer-encoding", coding)])).is_err(), "{coding}");
+            let map = headers(&[("transfer-encoding", coding)]);
+            assert!(framed(&map, &Extensions::new()).is_err(), "{coding}");
         }
         let twice = [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
-        assert!(framed(&headers(&twice)).is_err());
+        assert!(framed(&headers(&twice), &Extensions::new()).is_err());
     }
 
     #[test]

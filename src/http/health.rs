@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::dispatch::Earned;
+use crate::dispatch::{Earned, VersionsSeen};
 use crate::domain::counter::LedgerSeq;
 use crate::domain::permission::Permission;
 use crate::domain::resource::Namespace;
@@ -65,10 +65,14 @@ struct StoreJson {
     /// Whether it has earned its class.
     probe: &'static str,
     detail: Option<String>,
+    /// As it named them to the probe that it passed.
+    versions: Vec<String>,
+    /// As it has named them since then.
+    unprobed_versions: Vec<String>,
 }
 
 impl StoreJson {
-    fn of(namespace: &Namespace, store: &HttpStore, earned: &Earned) -> Self {
+    fn of(namespace: &Namespace, store: &HttpStore, earned: &Earned, seen: VersionsSeen) -> Self {
         let detail = match earned {
             Earned::Unreachable(reason) | Earned::Failed(reason) => Some(reason.clone()),
             Earned::NotAsked | Earned::NotYet | Earned::Passed => None,
@@ -79,6 +83,8 @@ impl StoreJson {
             guarantee: store.class.guarantee(),
             probe: earned.word(),
             detail,
+            versions: seen.probed,
+            unprobed_versions: seen.unprobed,
         }
     }
 }
@@ -151,7 +157,7 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
             .door
             .dispatch
             .stores()
-            .map(|(name, store, earned)| StoreJson::of(name, store, &earned))
+            .map(|(name, store, earned, seen)| StoreJson::of(name, store, &earned, seen))
             .collect(),
         started_at: Rfc3339(hall.door.started_at),
     };

@@ -92,7 +92,9 @@ async fn rendered(
 /// Refuses heads beyond the bounds, and bodies without one clear end, before anything looks at them.
 async fn guarded(request: Request, serve: impl AsyncFnOnce(Request) -> Response) -> Response {
     let headers = request.headers();
-    if let Err(problem) = extract::bounded(headers).and_then(|()| extract::framed(headers)) {
+    if let Err(problem) =
+        extract::bounded(headers).and_then(|()| extract::framed(headers, request.extensions()))
+    {
         return problem.into_response();
     }
     // What a panic leaves behind is not used again: the request goes with it.

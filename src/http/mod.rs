@@ -65,6 +65,7 @@ use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
 
+pub use extract::TwoLengths;
 pub use gate::Gate;
 pub use namespaces::render_whole;
 pub use resources::render_control;

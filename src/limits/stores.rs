@@ -135,3 +135,19 @@ pub const PROBE_PAUSE_LEAST: Duration = Duration::from_millis(500);
 
 /// The longest pause after a probe that was not passed: so soon is a store that came back written to again.
 pub const PROBE_PAUSE_MOST: Duration = Duration::from_secs(30);
+
+/// What is kept of the name that a store gives itself, in bytes: names of products and their versions are shorter.
+pub const STORE_VERSION_BYTES: usize = 128;
+
+/// New versions of a store that are kept until its next probe: more than take turns behind one address.
+pub const STORE_VERSIONS: usize = 8;
+
+/// Between two probes that a new version of a store causes. The first one is made at once.
+pub const PROBE_VERSION_PAUSE: Duration = Duration::from_mins(1);
+
+/// How often it is looked whether that time is over.
+pub const PROBE_VERSION_LOOK: Duration = Duration::from_millis(500);
+
+/// Probes that new versions of a store may cause between two regular ones: enough for a roll-out over an hour, and an end
+/// for a store whose every answer has a name of its own.
+pub const PROBES_FOR_VERSIONS: u32 = 60;

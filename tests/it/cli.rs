@@ -8,6 +8,7 @@ mod upstreams;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -120,6 +121,31 @@ fn check_tells_what_holds_or_all_that_is_wrong() {
     }
 }
 
+/// Broken: the credentials of a store lie there for every user of the machine, and nobody is told. Must hold: refused, with
+/// the mode and what to do, as the seal key is.
+#[test]
+fn a_secret_that_others_can_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[namespaces.a.store]\nhttp = \"http://127.0.0.1:1/\"\nclass = \"serial\"\n\
+                credentials = { header = \"authorization\", file = \"secret\" }\n";
+    fs::write(folder.path().join("fencegate.toml"), text).unwrap();
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "Bearer hush\n").unwrap();
+    for (mode, is_fine) in [(0o644, false), (0o660, false), (0o600, true), (0o400, true)] {
+        fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
+        let checked = fencegate(folder.path(), &["check"]).output().unwrap();
+        assert_eq!(checked.status.success(), is_fine, "{mode:o}: {}", said(&checked));
+        let told = said(&checked);
+        assert!(!told.contains("hush"), "{told}");
+        if !is_fine {
+            assert!(told.contains("store.credentials.file") && told.contains("chmod 600"), "{told}");
+            assert!(told.contains(&format!("mode {mode:04o}")), "{told}");
+            let served = fencegate(folder.path(), &["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
+            assert!(!served.status.success() && said(&served).contains("chmod 600"), "{}", said(&served));
+        }
+    }
+}
+
 #[test]
 fn check_shows_what_an_upstream_promises_and_never_its_secret() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,6 +161,7 @@ fn check_shows_what_an_upstream_promises_and_never_its_secret() {
     let text = format!("[namespaces.page]\n{}", classes.map(store).concat());
     fs::write(folder.path().join("fencegate.toml"), text).unwrap();
     fs::write(folder.path().join("secret"), "Bearer hush\n").unwrap();
+    fs::set_permissions(folder.path().join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
     let check = |more: &[&str]| {
         let arguments = [&["check"], more].concat();
         fencegate(folder.path(), &arguments).env("STORE_SECRET", "hush").output().unwrap()

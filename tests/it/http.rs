@@ -18,4 +18,5 @@ mod secrets;
 mod stores;
 mod system;
 mod upstreams;
+mod versions;
 mod writing;

@@ -14,4 +14,6 @@ mod plain;
 mod real;
 mod scene;
 mod storm;
+mod streams;
 mod struck;
+mod versions;

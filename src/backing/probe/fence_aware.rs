@@ -1,6 +1,6 @@
 //! The probe of `fence_aware`: what its author may run against a receiver of his own.
 
-use super::{ProbeReport, is_success, name, order, position, told};
+use super::{ProbeReport, accepted, is_success, name, order, position, told};
 use crate::backing::{Order, ReadOrder, Sent, Upstream};
 use crate::domain::counter::{Incarnation, Sequence};
 use crate::domain::resource::{Address, ResourceName};
@@ -80,10 +80,6 @@ impl Upstream {
         let order = ReadOrder { address, head: false, query: None, headers: Vec::new() };
         self.read(order).await.ok().and_then(|answer| answer.etag)
     }
-}
-
-fn accepted(sent: &Sent) -> Result<String, String> {
-    if is_success(sent) { Ok(told(sent)) } else { Err(told(sent)) }
 }
 
 /// 412, with the position that the store holds.

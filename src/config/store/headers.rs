@@ -26,6 +26,16 @@ pub(super) fn of_key(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Strin
     name(given, mistakes, |name| reserved(name).filter(|_| name != "idempotency-key"))
 }
 
+/// Reads `version_header`.
+pub(super) fn of_version(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<String> {
+    name(given, mistakes, |name| match name {
+        "etag" | "date" | "last-modified" => {
+            Some("is another one with each answer, and says nothing of a version")
+        }
+        _ => reserved(name),
+    })
+}
+
 /// Reads `header` of a stamp.
 pub(super) fn of_stamp(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<String> {
     name(given, mistakes, |name| reserved(name).filter(|_| !name.starts_with("x-fencing-")))

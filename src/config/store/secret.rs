@@ -87,8 +87,8 @@ impl CredentialsDraft {
         };
         let read = match (self.file.found(), self.variable.found()) {
             (Some(file), None) => outside
-                .file(&file.value, STORE_SECRET_BYTES)
-                .map_err(|why| (&file.place, "file", format!("cannot be read: {why}")))
+                .secret_file(&file.value, STORE_SECRET_BYTES)
+                .map_err(|why| (&file.place, "file", why))
                 .and_then(|bytes| secret(&bytes).map_err(|why| (&file.place, "file", why))),
             (None, Some(variable)) => outside
                 .variable(&variable.value)

@@ -7,7 +7,7 @@ use super::headers::Names;
 use super::{FORM, Kind, StoreDraft};
 use crate::domain::policy::DefinitionError;
 use crate::domain::store::{
-    self, FORWARD_HEADERS, HttpStore, KEY_HEADER, Protocol, RETURN_HEADERS, StampPlace,
+    self, FORWARD_HEADERS, HttpStore, KEY_HEADER, Protocol, RETURN_HEADERS, StampPlace, VERSION_HEADER,
 };
 use crate::domain::time::Millis;
 use crate::domain::upstream::{Class, REFUSED_STATUSES, StatusSet};
@@ -88,6 +88,7 @@ pub(in crate::config) fn settle(
         status: value_of(&draft.status),
         key_retention: key_retention(draft),
         max_uncertain: draft.max_uncertain_ms.found().map(|found| Millis::new(found.value)),
+        version_header: value_of(&draft.version_header).unwrap_or_else(|| VERSION_HEADER.to_owned()),
         probe: draft.probe.or(class.is_probed_by_default()),
         ca_file,
         credentials,
@@ -119,7 +120,7 @@ fn key_header(draft: &StoreDraft) -> &str {
 }
 
 /// Every part of an upstream, with its place where it was given.
-fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 17] {
+fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 18] {
     [
         ("http", place_of(&draft.base)),
         ("class", place_of(&draft.class)),
@@ -136,6 +137,7 @@ fn parts(draft: &StoreDraft) -> [(&'static str, Option<&Place>); 17] {
         ("key_retention", place_of(&draft.key_retention)),
         ("max_uncertain_ms", place_of(&draft.max_uncertain_ms)),
         ("probe", place_of(&draft.probe)),
+        ("version_header", place_of(&draft.version_header)),
         ("ca_file", place_of(&draft.ca_file)),
         ("credentials", draft.credentials.place()),
     ]

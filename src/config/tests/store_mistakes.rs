@@ -23,7 +23,7 @@ fn a_wrong_key_names_the_nearest_and_all_others() {
         only_in("serial", "timout_ms = 5"),
         "etc/f.toml:4:1: namespaces.a.store.timout_ms: unknown key; the nearest is `timeout_ms`. Allowed here: `http`, \
          `class`, `stamp`, `protocol`, `timeout_ms`, `connect_timeout_ms`, `max_response_bytes`, `refused_statuses`, \
-         `forward_headers`, `return_headers`, `key_header`, `status`, `key_retention`, `max_uncertain_ms`, `probe`, `ca_file`, \
+         `forward_headers`, `return_headers`, `key_header`, `status`, `key_retention`, `max_uncertain_ms`, `probe`, `version_header`, `ca_file`, \
          `credentials`"
     );
     assert!(only_in("serial", "scope = 1").contains("write it under [namespaces.NAME]"));

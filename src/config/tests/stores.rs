@@ -75,6 +75,7 @@ fn an_address_and_a_class_are_a_store() {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        version_header: "server".to_owned(),
         probe: true,
         ca_file: None,
         credentials: None,

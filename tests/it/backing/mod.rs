@@ -3,6 +3,7 @@
 
 mod cells;
 mod faults;
+mod http2;
 mod pooling;
 mod probes;
 mod reads;
@@ -44,6 +45,7 @@ pub(super) fn store(class: Class, base: &str) -> HttpStore {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        version_header: "server".to_owned(),
         probe: true,
         ca_file: None,
         credentials: None,
@@ -64,7 +66,7 @@ pub(super) fn pair_with(kind: Kind, change: impl FnOnce(&mut HttpStore)) -> (Scr
     let class = match kind {
         Kind::Conditional(_) => Class::Conditional,
         Kind::FenceAware | Kind::FenceAwareWithoutIds | Kind::FenceAwareWithoutLives => Class::FenceAware,
-        Kind::Idempotent => Class::Idempotent,
+        Kind::Idempotent | Kind::OneAnswer { .. } => Class::Idempotent,
         Kind::Serial => Class::Serial,
     };
     let mut store = store(class, &scripted.url());

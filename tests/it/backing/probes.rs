@@ -108,7 +108,42 @@ async fn an_idempotent_store_passes_and_one_that_forgets_does_not() {
     let (_scripted, upstream) = pair(Kind::Idempotent);
     passed(&upstream.probe(SCRATCH).await);
     let (_scripted, upstream) = pair_with(Kind::Serial, |store| store.class = Class::Idempotent);
-    assert_eq!(failed(&upstream.probe(SCRATCH).await).0, "the same key twice has the same answer");
+    assert_eq!(failed(&upstream.probe(SCRATCH).await).0, "the same key again has the same answer");
+}
+
+/// Broken: two equal answers are taken for one effect. Must hold: a store that says the same to everything is found,
+/// whether it does all of it, again and again, or none of it.
+#[tokio::test]
+async fn a_store_that_always_gives_one_answer_is_found() {
+    let (scripted, upstream) = pair(Kind::OneAnswer { acts: true });
+    let report = upstream.probe(SCRATCH).await;
+    assert_eq!(failed(&report).0, "the same key again has no second effect");
+    assert_eq!(scripted.effects().len(), 3);
+    let (_scripted, upstream) = pair(Kind::OneAnswer { acts: false });
+    let report = upstream.probe(SCRATCH).await;
+    let (name, detail) = failed(&report);
+    assert_eq!(name, "another key is another operation");
+    assert!(detail.contains("\"done\""), "{detail}");
+}
+
+#[tokio::test]
+async fn a_status_address_has_to_tell_a_key_that_was_sent_from_one_that_never_was() {
+    let at = |path: &str| {
+        let path = Some(path.to_owned());
+        pair_with(Kind::Idempotent, |store| store.status = path)
+    };
+    let (scripted, upstream) = at("status/{key}");
+    let report = upstream.probe(SCRATCH).await;
+    passed(&report);
+    assert!(report.checks.iter().any(|check| check.name.starts_with("the status address")));
+    assert_eq!(scripted.effects().len(), 2, "asking sends nothing");
+    for (path, said) in [("nowhere/{key}", "does not know"), ("always/{key}", "would be taken for done")] {
+        let (_scripted, upstream) = at(path);
+        let report = upstream.probe(SCRATCH).await;
+        let (name, detail) = failed(&report);
+        assert_eq!(name, "the status address knows what was sent, and nothing else");
+        assert!(detail.contains(said), "{detail}");
+    }
 }
 
 #[tokio::test]

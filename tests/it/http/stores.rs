@@ -19,7 +19,7 @@ use super::house::SMALL_BYTES;
 pub(super) const NOBODY: &str = "http://127.0.0.1:1/base/";
 
 /// What the store of a class is configured with.
-fn store(class: Class, base: &str) -> HttpStore {
+pub(super) fn store(class: Class, base: &str) -> HttpStore {
     HttpStore {
         base: base.to_owned(),
         class,
@@ -35,6 +35,7 @@ fn store(class: Class, base: &str) -> HttpStore {
         status: None,
         key_retention: Millis::new(86_400_000),
         max_uncertain: None,
+        version_header: "server".to_owned(),
         probe: false,
         ca_file: None,
         credentials: None,

@@ -11,6 +11,7 @@ pub(crate) mod engines;
 pub(crate) mod forgotten;
 pub(crate) mod forwarding;
 pub(crate) mod forwards;
+pub(crate) mod frames;
 pub(crate) mod gateway;
 pub(crate) mod issuers;
 pub(crate) mod pages;

@@ -2,6 +2,7 @@
 //! Judged from what arrived at the store, byte for byte.
 
 mod bodies;
+mod elsewhere;
 mod front;
 mod headers;
 mod names;

@@ -52,7 +52,7 @@ pub(super) async fn play(
     body: &[u8],
     shared: &Arc<Shared>,
 ) -> bool {
-    let apply = || shared.store.lock().unwrap().apply(arrival, body);
+    let apply = || named(shared.store.lock().unwrap().apply(arrival, body), arrival, shared);
     match fault {
         None => {
             let gap = shared.store.lock().unwrap().gap(arrival);
@@ -60,7 +60,7 @@ pub(super) async fn play(
                 None => apply(),
                 Some(ms) => {
                     tokio::time::sleep(Duration::from_millis(ms)).await;
-                    shared.store.lock().unwrap().set(arrival, body)
+                    named(shared.store.lock().unwrap().set(arrival, body), arrival, shared)
                 }
             };
             reply.send(stream, arrival).await
@@ -105,6 +105,14 @@ pub(super) async fn play(
             let reply = apply();
             answer_wrongly(wrong, stream, arrival, reply).await
         }
+    }
+}
+
+fn named(reply: Reply, arrival: &Arrival, shared: &Arc<Shared>) -> Reply {
+    let versions = shared.versions.lock().unwrap();
+    match versions.get(arrival.number.checked_rem(versions.len()).unwrap_or_default()) {
+        None => reply,
+        Some(version) => reply.with("Server", version),
     }
 }
 

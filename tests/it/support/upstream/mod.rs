@@ -38,6 +38,8 @@ struct Shared {
     writes: Mutex<VecDeque<Fault>>,
     reads: Mutex<VecDeque<Fault>>,
     released: Semaphore,
+    /// What it calls itself; several take turns, answer by answer.
+    versions: Mutex<Vec<String>>,
 }
 
 impl Upstream {
@@ -50,6 +52,7 @@ impl Upstream {
             writes: Mutex::default(),
             reads: Mutex::default(),
             released: Semaphore::new(0),
+            versions: Mutex::default(),
         });
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -87,6 +90,16 @@ impl Upstream {
     /// Played for the next GET or HEAD that has none yet.
     pub(crate) fn fault_of_read(&self, fault: Fault) {
         self.shared.reads.lock().unwrap().push_back(fault);
+    }
+
+    /// What it calls itself from now on; several take turns, answer by answer.
+    pub(crate) fn call_itself(&self, versions: &[&str]) {
+        *self.shared.versions.lock().unwrap() = versions.iter().map(|&name| name.to_owned()).collect();
+    }
+
+    /// Another program stands there from now on, over the same data.
+    pub(crate) fn become_another(&self, kind: Kind) {
+        self.shared.store.lock().unwrap().become_another(kind);
     }
 
     /// Lets the request go on that has been held the longest; where none is held, the next one will not be.

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     FenceAwareWithoutLives,
     /// It remembers keys.
     Idempotent,
+    /// It gives everybody one answer, and does as often as it is told, or never, what it is told.
+    OneAnswer { acts: bool },
     /// It does what it is told.
     Serial,
 }
@@ -94,6 +96,10 @@ impl Store {
         }
     }
 
+    pub(super) const fn become_another(&mut self, kind: Kind) {
+        self.kind = kind;
+    }
+
     pub(super) fn content(&self, path: &str) -> Option<Vec<u8>> {
         self.cells.get(path).map(|cell| cell.body.clone())
     }
@@ -117,6 +123,12 @@ impl Store {
                 self.keys.insert(key, reply.clone());
                 reply
             }
+            Kind::OneAnswer { acts } => {
+                if acts {
+                    drop(self.write(arrival, body, Tags::Counter));
+                }
+                Reply::of(200, "done")
+            }
             Kind::Serial => self.write(arrival, body, Tags::Counter),
         }
     }
@@ -129,6 +141,9 @@ impl Store {
     fn read(&self, arrival: &Arrival) -> Reply {
         if let Some(key) = arrival.target.strip_prefix("/base/status/") {
             return self.keys.get(key).cloned().unwrap_or_else(|| Reply::of(404, "no such key"));
+        }
+        if arrival.target.starts_with("/base/always/") {
+            return Reply::of(200, "done");
         }
         let path = arrival.target.split('?').next().unwrap_or_default();
         let Some(cell) = self.cells.get(path) else { return Reply::of(404, "not there") };

@@ -2,6 +2,7 @@
 //! everything that a gateway leaves behind, at its most talkative.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -64,7 +65,7 @@ impl Drop for Talkative {
 async fn no_secret_is_left_anywhere() {
     let folder = tempfile::tempdir().unwrap();
     let stores = CLASSES.map(|class| (class, Upstream::start(kind_of(class))));
-    fs::write(folder.path().join("secret"), format!("{SECRET}\n")).unwrap();
+    plant(&folder.path().join("secret"));
     let rules: String = stores.iter().map(|(class, store)| rules(class, &store.url())).collect();
     fs::write(folder.path().join("fencegate.toml"), rules).unwrap();
     let gateway = Talkative::start(folder.path());
@@ -132,6 +133,12 @@ async fn no_secret_is_left_anywhere() {
             assert!(!contains(&bytes, secret), "{file} holds {secret:?}");
         }
     }
+}
+
+/// The secret in a file that nobody else can read.
+fn plant(path: &Path) {
+    fs::write(path, format!("{SECRET}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn rules(class: &str, url: &str) -> String {
