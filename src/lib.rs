@@ -21,6 +21,7 @@ pub mod cli;
 pub mod config;
 pub mod dispatch;
 pub mod domain;
+pub mod exam;
 pub mod http;
 pub mod ledger;
 pub mod limits;

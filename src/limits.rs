@@ -1,5 +1,6 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
+mod exam;
 mod recovery;
 mod retention;
 mod stores;
@@ -8,6 +9,7 @@ mod witness;
 
 use std::time::Duration;
 
+pub use exam::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;

@@ -107,7 +107,7 @@ pub(super) fn own_program() -> anyhow::Result<PathBuf> {
 }
 
 /// An address on loopback that was free a moment ago.
-pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
     listener.local_addr().context("a listener without an address")
 }
