@@ -19,7 +19,7 @@ pub mod spool;
 mod stream;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -41,6 +41,8 @@ use pool::{Patience, Pool};
 pub struct Upstream {
     store: HttpStore,
     pool: Arc<Pool>,
+    /// Of a probe: the first answer that did not come.
+    silence: Option<OnceLock<String>>,
 }
 
 impl Upstream {
@@ -53,7 +55,20 @@ impl Upstream {
         let patience =
             Patience { connect: store.connect_timeout.duration(), answer: store.timeout.duration() };
         let fresh = matches!(store.class, Class::Serial);
-        Ok(Self { pool: Arc::new(Pool::new(line, patience, fresh)), store })
+        Ok(Self { pool: Arc::new(Pool::new(line, patience, fresh)), store, silence: None })
+    }
+
+    /// The same store over the same connections, which remembers that an answer did not come.
+    fn listening(&self) -> Self {
+        Self { store: self.store.clone(), pool: self.pool.clone(), silence: Some(OnceLock::new()) }
+    }
+
+    /// An answer did not come.
+    fn note_silence(&self, why: &str) {
+        if let Some(silence) = &self.silence {
+            // Only the first one is told.
+            silence.get_or_init(|| why.to_owned());
+        }
     }
 
     /// What the configuration says of it.
@@ -101,7 +116,11 @@ impl Upstream {
             return CellRead::Unreadable("the store has no cells".to_owned());
         };
         match timeout(self.whole_time(), self.look_at(place, resource)).await {
-            Err(_) => CellRead::Unreadable("the cell was not read in time".to_owned()),
+            Err(_) => {
+                let why = "the cell was not read in time".to_owned();
+                self.note_silence(&why);
+                CellRead::Unreadable(why)
+            }
             Ok(Ok(seen)) => CellRead::Seen(seen),
             Ok(Err(why)) => CellRead::Unreadable(why),
         }
@@ -157,7 +176,11 @@ impl Upstream {
     async fn in_time(&self, sending: impl Future<Output = Sent>) -> Sent {
         match timeout(self.whole_time(), sending).await {
             Ok(sent) => sent,
-            Err(_) => Sent::Doubt(format!("not done in {} ms", self.whole_time().as_millis())),
+            Err(_) => {
+                let why = format!("not done in {} ms", self.whole_time().as_millis());
+                self.note_silence(&why);
+                Sent::Doubt(why)
+            }
         }
     }
 
