@@ -53,7 +53,7 @@ pub(crate) use cluster::{PROGRAMS_VARIABLE, ServerUser, programs, server_user};
 pub use peer::{Opponent, serve, serve_upstream};
 pub use raw::{Raw, Written};
 pub use report::Report;
-pub(crate) use stage::free_address;
+pub(crate) use stage::{command, free_address};
 pub use tie::{KEEPER, Kept, TIED, keep, tie};
 
 /// The word that makes this program an opponent.

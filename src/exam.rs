@@ -15,6 +15,7 @@ mod gateways;
 mod history;
 mod judge;
 mod nemesis;
+mod pairs;
 mod payload;
 mod proxy;
 mod report;

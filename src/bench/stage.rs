@@ -83,7 +83,7 @@ impl Drop for Folder {
 
 /// This program, or another one, without what the surroundings say to it: no settings of a gateway or of a database
 /// client reach it.
-pub(super) fn command(program: &Path, folder: &Path) -> Command {
+pub(crate) fn command(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).kill_on_drop(true).stdin(Stdio::null());
     for name in ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD"] {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::events::{Act, Answered, Event, Granted, Place, Registers, Sent, digest};
 use super::history::Recorder;
-use super::wire::{self, CALL, Message};
+use super::wire::{self, CALL, Message, OPERATIONS};
 use crate::limits::EXAM_PATIENCE;
 
 /// Writes down what it asks and what it hears.
@@ -47,24 +47,80 @@ impl Caller {
         &self,
         port: u16,
         sent: Sent,
-        mut request: Request<'_>,
+        request: Request<'_>,
     ) -> Option<(Answered, Value)> {
         let (call, act) = (sent.call, sent.act);
-        request.headers.push((CALL, call.to_string()));
+        let message = self.exchange(port, vec![sent], request).await?;
+        let (answered, body) = understood(call, act, &message);
+        self.recorder.note(Event::Answered(answered.clone()));
+        Some((answered, body))
+    }
+
+    /// One request for two resources: to the judge it is a call for each of them.
+    pub(super) async fn call_for_both(
+        &self,
+        port: u16,
+        sent: [Sent; 2],
+        request: Request<'_>,
+    ) -> Option<([Answered; 2], Value)> {
+        let calls = sent.clone().map(|sent| (sent.call, sent.act, sent.resource));
+        let message = self.exchange(port, sent.to_vec(), request).await?;
+        let body: Value = serde_json::from_slice(&message.body).unwrap_or_default();
+        let both =
+            calls.map(|(call, act, resource)| halved(understood(call, act, &message).0, &resource, &body));
+        for answered in &both {
+            self.recorder.note(Event::Answered(answered.clone()));
+        }
+        Some((both, body))
+    }
+
+    async fn exchange(&self, port: u16, sent: Vec<Sent>, mut request: Request<'_>) -> Option<Message> {
+        let calls: Vec<u64> = sent.iter().map(|sent| sent.call).collect();
+        let names = |sent: &Sent| Some(format!("{} {}", sent.resource, sent.operation.as_ref()?));
+        let operations: Vec<String> = sent.iter().filter_map(names).collect();
+        request.headers.push((OPERATIONS, operations.join(";")));
+        request.headers.push((CALL, calls.first().copied().unwrap_or_default().to_string()));
         let bytes = wire::request(request.method, &request.path, &request.headers, &request.body);
-        self.recorder.note(Event::Sent(sent));
+        for sent in sent {
+            self.recorder.note(Event::Sent(sent));
+        }
         match wire::ask(port, &bytes, EXAM_PATIENCE).await {
-            Ok(message) => {
-                let (answered, body) = understood(call, act, &message);
-                self.recorder.note(Event::Answered(answered.clone()));
-                Some((answered, body))
-            }
+            Ok(message) => Some(message),
             Err(why) => {
-                self.recorder.note(Event::Lost { call, why });
+                for call in calls {
+                    self.recorder.note(Event::Lost { call, why: why.clone() });
+                }
                 None
             }
         }
     }
+}
+
+/// What an answer for two says of one of them.
+fn halved(whole: Answered, resource: &str, body: &Value) -> Answered {
+    let position = |value: &Value| value.get("position")?.as_str()?.parse::<Place>().ok();
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut half = Answered { digest: None, ..whole };
+    if let Some(position) = body.get("tokens").and_then(|tokens| position(tokens.get(resource)?)) {
+        half.granted = text(body, "acquisition_id").zip(text(body, "state")).map(|(id, state)| {
+            // One acquisition of two resources has a position in each.
+            Granted { acquisition: id, position, state }
+        });
+    }
+    let members = body.get("members").and_then(Value::as_array);
+    let of_it = |member: &&Value| member.get("resource").and_then(Value::as_str) == Some(resource);
+    let Some(member) = members.and_then(|members| members.iter().find(of_it)) else { return half };
+    half.effect = text(member, "effect").or(half.effect);
+    half.code = text(member, "code").or(half.code);
+    if half.status == 200 {
+        half.status =
+            member.get("status").and_then(Value::as_u64).and_then(|n| n.try_into().ok()).unwrap_or(0);
+        half.replayed = member.get("replayed") == Some(&Value::Bool(true));
+        half.position = position(member);
+        half.commit = text(member, "commit").and_then(|text| text.parse().ok());
+        half.etag = text(member, "etag");
+    }
+    half
 }
 
 /// What an answer says, as far as the exam cares.

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::caller::registers;
 use super::events::{Booked, Class, Closed, Event, Place, digest};
+use super::slot::halves;
 use super::wire::{self, Message};
 use super::world::World;
 use crate::limits::{EXAM_CLOSING, EXAM_OPEN_CLOSINGS, EXAM_PATIENCE, EXAM_REST};
@@ -27,7 +28,12 @@ pub(super) async fn run(world: Arc<World>, mut retired: mpsc::Receiver<Arc<str>>
             open.join_next().await;
         }
         while open.try_join_next().is_some() {}
-        open.spawn(close(world.clone(), resource, healed.clone()));
+        let name = resource.split('/').next().unwrap_or_default();
+        let paired = world.rules.iter().any(|rules| rules.paired && rules.name == name);
+        let all = if paired { halves(&resource).map(Arc::from).to_vec() } else { vec![resource] };
+        for resource in all {
+            open.spawn(close(world.clone(), resource, healed.clone()));
+        }
     }
     open.join_all().await;
 }

@@ -4,14 +4,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::bench::{KEEPER, PROGRAMS_VARIABLE, ServerUser, free_address, programs, server_user};
+use crate::bench::{KEEPER, PROGRAMS_VARIABLE, ServerUser, command, free_address, programs, server_user};
 use crate::limits::{EXAM_LOOK, EXAM_START};
 
 /// What is durable stays durable; connections are many and small.
@@ -44,10 +43,10 @@ impl Server {
         fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
         let user = server_user()?;
         user.own(&home)?;
-        let mut initdb = Command::new(programs.join("initdb"));
+        let mut initdb = command(&programs.join("initdb"), &home);
         let how =
             ["--username=fencegate", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions"];
-        initdb.args(how).arg("--pgdata").arg(home.join("data")).current_dir(&home).kill_on_drop(true);
+        initdb.args(how).arg("--pgdata").arg(home.join("data"));
         user.runs(&mut initdb);
         let made = timeout(EXAM_START, initdb.output()).await.context("initdb does not end")?;
         let made = made.context("cannot run initdb")?;
@@ -81,14 +80,14 @@ impl Server {
     fn launch(&mut self) -> anyhow::Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.home.join("log"));
         let log = log.context("cannot open the server's log")?;
-        let mut keeper = Command::new(&self.gateway);
-        keeper.arg(KEEPER).args(self.user.ids()).arg(self.programs.join("postgres"));
+        let mut keeper = command(&self.gateway, &self.home);
+        // Dropping the keeper's handle must not kill it before it has ended the server.
+        keeper.kill_on_drop(false).arg(KEEPER).args(self.user.ids()).arg(self.programs.join("postgres"));
         keeper.arg("-D").arg(self.home.join("data")).args(["-p", &self.port.to_string()]);
         for setting in SETTINGS {
             keeper.args(["-c", setting]);
         }
-        keeper.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        keeper.current_dir(&self.home).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        keeper.stdout(log.try_clone()?).stderr(log);
         self.keeper = Some(keeper.spawn().context("cannot start PostgreSQL")?);
         Ok(())
     }

@@ -86,6 +86,9 @@ pub(super) struct Rules {
     pub(super) class: Class,
     pub(super) policy: Policy,
     pub(super) contract: String,
+    /// Whether its resources come in twos, of which every write changes both or none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) paired: bool,
 }
 
 /// What was planned.
@@ -276,8 +279,8 @@ pub(super) enum Event {
     /// The network delivers a whole request of a worker once more.
     Again {
         call: u64,
-        resource: Option<String>,
-        operation: Option<String>,
+        resource: String,
+        operation: String,
     },
     Arrived(Arrived),
     Fault(Fault),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use super::wire;
-use crate::bench::{TIED, free_address};
+use crate::bench::{TIED, command, free_address};
 use crate::limits::{EXAM_LOOK, EXAM_START};
 
 /// The shell that starts a gateway: a process that meets a limit on the size of a file is told so by the failing write, and
@@ -47,11 +47,9 @@ impl Gateway {
             .append(true)
             .open(recipe.home.join(format!("gateway-{index}.log")))
             .context("cannot open a gateway's log")?;
-        let mut command = Command::new(&recipe.program);
-        command.env_clear().current_dir(&recipe.home).kill_on_drop(true).stdin(Stdio::null());
+        let mut command = command(&recipe.program, &recipe.home);
         command.arg(TIED).arg("/bin/sh").args(["-c", SHELL]).arg(&recipe.program);
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("FENCEGATE_DATABASE", &recipe.database).env("FENCEGATE_LOG", "warn");
         if let Some((library, shift)) = &recipe.clock {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", shift);

@@ -11,10 +11,10 @@ mod closing;
 mod leases;
 mod stores;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use super::events::{Act, Answered, Event, Fault, Line, Planned, Rules, Sent};
+use super::events::{Act, Answered, Closed, Event, Fault, Line, Planned, Rules, Sent};
 use super::history;
 use crate::limits::EXAM_STORIES;
 
@@ -107,6 +107,8 @@ struct Judge {
     calls: HashMap<u64, Call>,
     /// Resources that were closed: what still comes for them was held up on its way, and finds nothing to be compared with.
     closed: HashSet<String>,
+    /// Of resources in twos, what the first one of them had when it was closed.
+    halves: HashMap<String, (u64, BTreeSet<String>)>,
     verdict: Verdict,
 }
 
@@ -128,9 +130,7 @@ impl Judge {
             Event::Lost { call, .. } => self.lost(n, call),
             Event::Again { resource, operation, .. } => {
                 add(&mut self.verdict.repeated);
-                if let (Some(resource), Some(operation)) = (resource, operation) {
-                    self.of(&resource, |case| case.again(n, &operation));
-                }
+                self.of(&resource, |case| case.again(n, &operation));
             }
             Event::Arrived(arrived) => {
                 add(&mut self.verdict.arrivals);
@@ -142,6 +142,7 @@ impl Judge {
                 add(&mut self.verdict.resources);
                 self.verdict.open = self.verdict.open.saturating_add(u64::from(closed.unknown.is_some()));
                 self.of(&closed.resource, |case| case.close(n, &closed));
+                self.both_or_none(n, &closed);
                 if let Some(case) = self.cases.remove(&closed.resource) {
                     let count = u64::try_from(case.operations.len()).unwrap_or(u64::MAX);
                     self.verdict.operations = self.verdict.operations.saturating_add(count);
@@ -168,6 +169,27 @@ impl Judge {
         look(case);
         for violation in case.found.drain(..) {
             self.verdict.blame(violation);
+        }
+    }
+
+    /// I18: of two resources that are only written together, both have every operation, or neither has it.
+    fn both_or_none(&mut self, n: u64, closed: &Closed) {
+        let Some((name, _)) = closed.resource.rsplit_once('/') else { return };
+        let namespace = name.split('/').next().and_then(|name| self.rules.get(name));
+        if !namespace.is_some_and(|rules| rules.paired) || closed.unknown.is_some() {
+            return;
+        }
+        let applied = closed.booked.iter().filter(|one| one.state == "applied");
+        let applied: BTreeSet<String> = applied.map(|one| one.operation.clone()).collect();
+        let Some((line, other)) = self.halves.remove(name) else {
+            self.halves.insert(name.to_owned(), (n, applied));
+            return;
+        };
+        for operation in other.symmetric_difference(&applied) {
+            let told =
+                format!("operation {operation} is in one of two resources that it was sent to at once");
+            let lines = vec![line, n];
+            self.verdict.blame(Violation { rule: "I18", resource: name.to_owned(), told, lines });
         }
     }
 

@@ -47,8 +47,13 @@ impl Report {
     /// Whether it is as it must be: without a violation; and past the gateway with stale writes, or the judge is blind.
     pub(super) fn passed(&self) -> bool {
         let verdict = &self.verdict;
-        let whole = verdict.ended_ms.is_some() && verdict.acknowledged > 0 && self.remarks.is_empty();
-        whole && if self.is_fenced() { self.verdict.total() == 0 } else { self.stale() > 0 }
+        let whole = verdict.ended_ms.is_some() && self.remarks.is_empty();
+        let found_as_wanted = if self.is_fenced() {
+            verdict.total() == 0 && verdict.acknowledged > 0
+        } else {
+            self.stale() > 0
+        };
+        whole && found_as_wanted
     }
 
     /// All of it.

@@ -30,6 +30,11 @@ fn name(rules: &Rules, index: usize, number: u64) -> Arc<str> {
     format!("{}/s{index}-{number}", rules.name).into()
 }
 
+/// The two resources of a pair.
+pub(super) fn halves(resource: &str) -> [String; 2] {
+    [format!("{resource}/a"), format!("{resource}/b")]
+}
+
 impl Slot {
     pub(super) fn new(rules: Rules, index: usize) -> Self {
         let resource = name(&rules, index, 0);

@@ -11,6 +11,9 @@ use crate::limits::EXAM_MESSAGE_BYTES;
 /// The header that tells the proxies which call they carry.
 pub(super) const CALL: &str = "x-exam-call";
 
+/// The header that tells them which operations of which resources: pairs of words, with a semicolon between.
+pub(super) const OPERATIONS: &str = "x-exam-operations";
+
 /// A request or an answer: its first line, its headers with names in lower case, its body.
 #[derive(Debug, Clone)]
 pub(super) struct Message {

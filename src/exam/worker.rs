@@ -61,6 +61,10 @@ impl Worker {
                 // Whoever closes resources is slow where gateways are; workers wait for it then.
                 self.retired.send(retired).await.unwrap_or_default();
             }
+            if self.slot.rules.paired {
+                self.work_on_a_pair(&resource).await;
+                continue;
+            }
             match self.acquire(&resource).await {
                 Some(tenure) => self.own(tenure).await,
                 None => self.pause(20, 120).await,
@@ -68,17 +72,17 @@ impl Worker {
         }
     }
 
-    async fn pause(&mut self, least: u64, most: u64) {
+    pub(super) async fn pause(&mut self, least: u64, most: u64) {
         let ms = least.saturating_add(self.chance.below(most.saturating_sub(least)));
         sleep(Duration::from_millis(ms)).await;
     }
 
-    fn one_in(&mut self, of: u64) -> bool {
+    pub(super) fn one_in(&mut self, of: u64) -> bool {
         self.chance.below(of) == 0
     }
 
     /// The door of some gateway.
-    fn door(&mut self) -> u16 {
+    pub(super) fn door(&mut self) -> u16 {
         let count = u64::try_from(self.world.replicas.len()).unwrap_or(1);
         let index = usize::try_from(self.chance.below(count)).unwrap_or_default();
         self.world.replicas.get(index).map_or(0, |replica| replica.door.port)

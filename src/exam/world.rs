@@ -19,9 +19,10 @@ use crate::bench::free_address;
 use crate::limits::{EXAM_LOOK, EXAM_START};
 
 /// Where the histories' resources are. Name, class, policy, contract.
-const NAMESPACES: [(&str, Class, Policy, &str); 7] = [
+const NAMESPACES: [(&str, Class, Policy, &str); 8] = [
     ("papers", Class::Document, Policy::Single, "immediate"),
     ("ledger", Class::Document, Policy::Ordered, "immediate"),
+    ("pairs", Class::Document, Policy::Single, "immediate"),
     ("edits", Class::Document, Policy::Session, "lease_bound"),
     ("cells", Class::Conditional, Policy::Single, "immediate"),
     ("orders", Class::FenceAware, Policy::Ordered, "immediate"),
@@ -152,7 +153,8 @@ impl World {
 fn rules((name, class, policy, contract): &(&str, Class, Policy, &str), fenced: bool) -> Rules {
     // Past the gateway there is one store, and nothing of classes.
     let class = if fenced { *class } else { Class::Unfenced };
-    Rules { name: (*name).to_owned(), class, policy: *policy, contract: (*contract).to_owned() }
+    let paired = fenced && *name == "pairs";
+    Rules { name: (*name).to_owned(), class, policy: *policy, contract: (*contract).to_owned(), paired }
 }
 
 async fn stores(rules: &[Rules], recorder: &Arc<Recorder>) -> anyhow::Result<(Vec<Store>, Vec<Link>)> {

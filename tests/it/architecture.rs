@@ -135,7 +135,8 @@ fn only_position_compares_positions() {
     for folder in ["src/http", "src/dispatch", "src/backing", "src/ledger", "src/app", "src/cli"] {
         banned(folder, &["is_below(", "is_above(", "is_revoked_through("], &[]);
     }
-    for source in sources("src") {
+    // The judge of an exam compares in its own words, and shares no rule with whom it judges.
+    for source in sources("src").into_iter().filter(|source| !source.path.starts_with("src/exam/")) {
         let compares = [
             "position < ",
             "position > ",
@@ -249,7 +250,8 @@ fn every_file_is_part_of_a_module() {
             } else {
                 stem
             };
-            let root = ["main", "lib", "it", "src"].contains(&name.as_str());
+            let is_program = path.parent().is_some_and(|folder| folder.ends_with("bin"));
+            let root = is_program || ["main", "lib", "it", "src"].contains(&name.as_str());
             assert!(root || all.contains(&format!("mod {name};")), "{} is included by nobody", source.path);
         }
     }

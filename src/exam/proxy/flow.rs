@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Mode, Orders};
 use crate::exam::events::Event;
-use crate::exam::wire::{self, CALL};
+use crate::exam::wire::{self, CALL, OPERATIONS};
 use crate::limits::{EXAM_HOLD, EXAM_LINGER, EXAM_LISTEN};
 
 /// Whether a request of this connection is under way; counted among all of the proxy while it is.
@@ -135,9 +135,11 @@ async fn again(bytes: Vec<u8>, ms: u64, orders: Arc<Orders>) {
     if let Some((message, _)) = wire::parse(&bytes)
         && let Some(call) = message.header(CALL).and_then(|text| text.parse().ok())
     {
-        let resource = message.first.split(' ').nth(1).and_then(|path| path.strip_prefix("/fenced/"));
-        let operation = message.header("idempotency-key").map(str::to_owned);
-        orders.recorder.note(Event::Again { call, resource: resource.map(str::to_owned), operation });
+        let operations = message.header(OPERATIONS).unwrap_or_default();
+        for (resource, operation) in operations.split(';').filter_map(|pair| pair.split_once(' ')) {
+            let (resource, operation) = (resource.to_owned(), operation.to_owned());
+            orders.recorder.note(Event::Again { call, resource, operation });
+        }
     }
     let port = orders.leads_to.load(Ordering::SeqCst);
     drop(wire::ask(port, &bytes, EXAM_LISTEN).await);

@@ -51,6 +51,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::undecided::postgres::of_two_who_settle_one_attempt_one_is_right",
     "conformance::undecided::postgres::what_an_upstream_answered_is_given_again",
     "conformance::undecided::postgres::what_is_known_of_a_cell_is_kept",
+    "exam::an_exam_of_three_replicas_on_postgresql_is_passed",
     "issuers::exact::postgres::numbers_come_back_as_they_were_sent",
     "issuers::exact::postgres::what_is_no_number_of_the_range_gets_in_nowhere",
     "issuers::recipes::the_recipe_for_postgresql_does_what_it_says",
