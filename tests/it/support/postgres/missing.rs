@@ -209,6 +209,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "upstreams::paused::a_replica_that_hears_late_of_its_announcement_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_before_it_has_sent_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_to_an_answer_records_nothing_of_it",
+    "upstreams::paused::an_announcement_whose_database_goes_away_is_not_without_effect",
     "upstreams::paused::an_owner_whose_replica_is_stopped_becomes_one_through_another",
     "upstreams::storm::postgres::kills_at_any_moment_lose_and_double_nothing",
 ];
