@@ -57,6 +57,9 @@ pub use command::run as main;
 const SLOTS: usize = 2;
 const WORKERS: u64 = 3;
 
+/// How often whoever waits is told how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
 /// What is to be done.
 #[derive(Debug, Clone)]
 struct Plan {
@@ -123,6 +126,7 @@ struct Exam {
     processes: JoinHandle<anyhow::Result<()>>,
     closer: JoinHandle<()>,
     retired: mpsc::Sender<Arc<str>>,
+    clock: Arc<dyn Clock>,
     enough: Arc<AtomicBool>,
     peace: Arc<AtomicBool>,
     healed: Arc<AtomicBool>,
@@ -167,15 +171,29 @@ impl Exam {
         };
         let network = tokio::spawn(nemesis(1).torment_the_network());
         let processes = tokio::spawn(nemesis(2).torment_processes());
-        Self { world, slots, workers, network, processes, closer, retired, enough, peace, healed, tally }
+        Self {
+            world,
+            slots,
+            workers,
+            network,
+            processes,
+            closer,
+            retired,
+            clock: clock.clone(),
+            enough,
+            peace,
+            healed,
+            tally,
+        }
     }
 
     async fn under_way(mut self, plan: &Plan, tell: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Vec<String>> {
+        let clock = self.clock.clone();
         let mut remarks = Vec::new();
         let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
         tokio::select! {
-            () = long_enough(plan, tell, &self.world.recorder, &self.tally) => {}
+            () = long_enough(plan, &clock, tell, &self.world.recorder, &self.tally) => {}
             ended = &mut self.processes => {
                 // It ends by itself only when something cannot be started again.
                 ended.context("the nemesis failed")??;
@@ -211,14 +229,19 @@ impl Exam {
     }
 }
 
-async fn long_enough(plan: &Plan, tell: &(dyn Fn(&str) + Sync), recorder: &Recorder, tally: &Mutex<Tally>) {
-    let mut left = plan.length;
-    let mut told = plan.length;
-    while left > Duration::ZERO && recorder.calls() < plan.operations {
+async fn long_enough(
+    plan: &Plan,
+    clock: &Arc<dyn Clock>,
+    tell: &(dyn Fn(&str) + Sync),
+    recorder: &Recorder,
+    tally: &Mutex<Tally>,
+) {
+    let until = clock.monotonic().saturating_add(plan.length);
+    let mut next = clock.monotonic().saturating_add(TELL_EVERY);
+    while clock.monotonic() < until && recorder.calls() < plan.operations {
         sleep(EXAM_LOOK).await;
-        left = left.saturating_sub(EXAM_LOOK);
-        if told.saturating_sub(left) >= Duration::from_secs(10) {
-            told = left;
+        if clock.monotonic() >= next {
+            next = next.saturating_add(TELL_EVERY);
             let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             let faults: u64 = tally.values().map(|[delivered, ..]| *delivered).sum();
             tell(&format!("{} calls, {faults} faults", recorder.calls()));

@@ -174,14 +174,12 @@ impl Upstream {
 
     /// What runs out of time has perhaps been sent.
     async fn in_time(&self, sending: impl Future<Output = Sent>) -> Sent {
-        match timeout(self.whole_time(), sending).await {
-            Ok(sent) => sent,
-            Err(_) => {
-                let why = format!("not done in {} ms", self.whole_time().as_millis());
-                self.note_silence(&why);
-                Sent::Doubt(why)
-            }
+        if let Ok(sent) = timeout(self.whole_time(), sending).await {
+            return sent;
         }
+        let why = format!("not done in {} ms", self.whole_time().as_millis());
+        self.note_silence(&why);
+        Sent::Doubt(why)
     }
 
     /// A success without a strong validator says nothing that a later send could rest on: the cell itself does.

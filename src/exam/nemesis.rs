@@ -177,7 +177,11 @@ impl Nemesis {
                 std::fs::write(shift, "+0")?;
                 self.note("clock shift", target, ms, hit.max(replica.door.waiting()));
             }
-            _ => {
+            Blow::Kill
+            | Blow::Terminate
+            | Blow::DatabaseRestart
+            | Blow::DatabaseKill
+            | Blow::DatabaseStop => {
                 let Some(gateway) = place.take() else { return Ok(()) };
                 drop(place);
                 if blow == Blow::Kill {
@@ -208,7 +212,7 @@ impl Nemesis {
                 server.kill_and_start().await?;
                 self.note("database kill -9", target, 0, hit);
             }
-            _ => {
+            Blow::Kill | Blow::Terminate | Blow::Stop | Blow::Clock | Blow::DiskFull | Blow::DatabaseStop => {
                 let ms = self.chance.below(2_000);
                 server.signal_all(Signal::STOP)?;
                 sleep(Duration::from_millis(ms)).await;

@@ -49,7 +49,9 @@ impl Worker {
         }
         if !self.one_in(4) {
             let mut sent = halves(resource).map(|name| self.caller.begin(Act::Release, &name));
-            sent.iter_mut().for_each(|sent| sent.acquisition = Some(both.acquisition.clone()));
+            for sent in &mut sent {
+                sent.acquisition = Some(both.acquisition.clone());
+            }
             let path = format!("/v1/leases/{}", both.acquisition);
             let request = Request { method: "DELETE", path, headers: Vec::new(), body: Vec::new() };
             let door = self.door();

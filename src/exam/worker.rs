@@ -38,7 +38,7 @@ struct Tenure {
     position: Place,
     ttl_ms: u64,
     sequence: u64,
-    /// The ETag of the last write, for the policy that asks for it.
+    /// The entity tag of the last write, for the policy that asks for it.
     etag: Option<String>,
 }
 

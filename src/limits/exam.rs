@@ -29,7 +29,7 @@ pub const EXAM_RESOURCE_OPERATIONS: u64 = 200;
 pub const EXAM_REST: Duration = Duration::from_secs(6);
 
 /// How long the books of a resource may take to be settled and asked for, while faults go on and after they have ended.
-pub const EXAM_CLOSING: Duration = Duration::from_secs(60);
+pub const EXAM_CLOSING: Duration = Duration::from_mins(1);
 
 /// Longest time that a proxy holds a request, or waits before it delivers one again.
 pub const EXAM_HOLD: Duration = Duration::from_secs(3);
@@ -41,7 +41,7 @@ pub const EXAM_LISTEN: Duration = Duration::from_secs(2);
 pub const EXAM_LINGER: Duration = Duration::from_secs(10);
 
 /// How long a gateway or a database may take to start or to end.
-pub const EXAM_START: Duration = Duration::from_secs(60);
+pub const EXAM_START: Duration = Duration::from_mins(1);
 
 /// Pause between two looks at something that is about to change.
 pub const EXAM_LOOK: Duration = Duration::from_millis(20);

@@ -128,12 +128,12 @@ impl Case {
             return;
         }
         match first {
-            Some((_, before, line)) if before != payload => {
-                self.blame_operation("I6", id, "applied with two payloads", &[line]);
+            Some((_, before, earlier)) if before != payload => {
+                self.blame_operation("I6", id, "applied with two payloads", &[earlier]);
             }
-            Some((before, _, line)) if before != outcome => {
+            Some((before, _, earlier)) if before != outcome => {
                 let told = format!("two answers differ: {before:?} and {outcome:?}");
-                self.blame_operation("I5", id, &told, &[line]);
+                self.blame_operation("I5", id, &told, &[earlier]);
             }
             _ => {}
         }
@@ -161,8 +161,8 @@ impl Case {
                 self.reads.insert((life, commit), (digest, n));
             }
             Some((before, _)) if before == digest => {}
-            Some((_, line)) => {
-                self.blame("I5", format!("two reads of commit {commit} show two contents"), &[line, n]);
+            Some((_, earlier)) => {
+                self.blame("I5", format!("two reads of commit {commit} show two contents"), &[earlier, n]);
             }
         }
     }

@@ -25,10 +25,18 @@ impl Reply {
     }
 }
 
+/// What was written last.
+struct Kept {
+    body: Vec<u8>,
+    tag: String,
+    stamp: Option<String>,
+    kind: Option<String>,
+}
+
 #[derive(Default)]
 struct Cell {
     /// None where there is nothing.
-    kept: Option<(Vec<u8>, String, Option<String>, Option<String>)>,
+    kept: Option<Kept>,
     /// The highest position that was seen.
     held: Option<Place>,
     /// What was answered to operations, or to keys.
@@ -57,9 +65,10 @@ impl Shelf {
     }
 
     pub(super) fn content(&self, resource: &str) -> Option<String> {
-        let (body, _, stamp, _) = self.cells.get(resource)?.kept.as_ref()?;
-        let is_empty = stamp.as_deref().is_some_and(|stamp| [Some("t"), Some("e")].contains(&letter(stamp)));
-        (!is_empty).then(|| digest(body))
+        let kept = self.cells.get(resource)?.kept.as_ref()?;
+        let is_empty =
+            kept.stamp.as_deref().is_some_and(|stamp| [Some("t"), Some("e")].contains(&letter(stamp)));
+        (!is_empty).then(|| digest(&kept.body))
     }
 
     pub(super) fn has_done(&self, resource: &str, operation: &str) -> bool {
@@ -119,16 +128,15 @@ impl Shelf {
     }
 
     fn read(&self, resource: &str) -> Reply {
-        let Some((body, tag, stamp, kind)) = self.cells.get(resource).and_then(|cell| cell.kept.as_ref())
-        else {
+        let Some(kept) = self.cells.get(resource).and_then(|cell| cell.kept.as_ref()) else {
             return Reply::of(404, "not there");
         };
-        let mut reply = Reply { status: 200, headers: Vec::new(), body: body.clone() };
-        reply = reply.with("etag", tag.clone());
-        if let Some(stamp) = stamp {
+        let mut reply = Reply { status: 200, headers: Vec::new(), body: kept.body.clone() };
+        reply = reply.with("etag", kept.tag.clone());
+        if let Some(stamp) = &kept.stamp {
             reply = reply.with(STAMP, stamp.clone());
         }
-        match kind {
+        match &kept.kind {
             Some(kind) => reply.with("content-type", kind.clone()),
             None => reply,
         }
@@ -136,7 +144,7 @@ impl Shelf {
 
     fn on_a_condition(&mut self, resource: &str, method: &str, request: &Message) -> Reply {
         let kept = self.cells.get(resource).and_then(|cell| cell.kept.as_ref());
-        let tag = kept.map(|(_, tag, ..)| tag.as_str());
+        let tag = kept.map(|kept| kept.tag.as_str());
         let fits = match (request.header("if-match"), request.header("if-none-match")) {
             (Some("*"), _) => tag.is_some(),
             (Some(wanted), _) => tag == Some(wanted),
@@ -199,7 +207,12 @@ impl Shelf {
         }
         let tag = format!("\"v{}\"", self.counter);
         let header = |name: &str| request.header(name).map(str::to_owned);
-        let kept = (request.body.clone(), tag.clone(), header(STAMP), header("content-type"));
+        let kept = Kept {
+            body: request.body.clone(),
+            tag: tag.clone(),
+            stamp: header(STAMP),
+            kind: header("content-type"),
+        };
         let status = if cell.kept.replace(kept).is_some() { 200 } else { 201 };
         Reply::of(status, &format!("written {}", self.counter)).with("etag", tag)
     }
