@@ -48,9 +48,12 @@ use server::Postgres;
 use stage::Folder;
 use templates::{OnPostgres, Templates};
 
+pub(crate) use chance::Chance;
+pub(crate) use cluster::{PROGRAMS_VARIABLE, ServerUser, programs, server_user};
 pub use peer::{Opponent, serve, serve_upstream};
 pub use raw::{Raw, Written};
 pub use report::Report;
+pub(crate) use stage::{command, free_address};
 pub use tie::{KEEPER, Kept, TIED, keep, tie};
 
 /// The word that makes this program an opponent.

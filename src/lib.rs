@@ -12,7 +12,7 @@
 //! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
 //! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
 //! speaks to stores behind HTTP, `access` knows who may do what. `bench` measures
-//! all of it from outside, beside what people write by hand.
+//! all of it from outside, beside what people write by hand, and `exam` breaks everything around it and judges what it did.
 
 pub mod access;
 pub mod app;
@@ -22,6 +22,7 @@ pub mod cli;
 pub mod config;
 pub mod dispatch;
 pub mod domain;
+pub mod exam;
 pub mod http;
 pub mod ledger;
 pub mod limits;

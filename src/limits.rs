@@ -1,6 +1,7 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
 mod access;
+mod exam;
 mod recovery;
 mod retention;
 mod stores;
@@ -10,6 +11,7 @@ mod witness;
 use std::time::Duration;
 
 pub use access::*;
+pub use exam::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;

@@ -20,7 +20,7 @@ mod stream;
 mod version;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -44,6 +44,8 @@ use version::Versions;
 pub struct Upstream {
     store: HttpStore,
     pool: Arc<Pool>,
+    /// Of a probe: the first answer that did not come.
+    silence: Option<OnceLock<String>>,
 }
 
 impl Upstream {
@@ -67,7 +69,7 @@ impl Upstream {
             Patience { connect: store.connect_timeout.duration(), answer: store.timeout.duration() };
         let fresh = matches!(store.class, Class::Serial);
         let versions = Versions::named_by(&store.version_header);
-        Self { pool: Arc::new(Pool::new(line, patience, fresh, versions)), store }
+        Self { pool: Arc::new(Pool::new(line, patience, fresh, versions)), store, silence: None }
     }
 
     /// What its answers have called it.
@@ -84,6 +86,19 @@ impl Upstream {
     /// Waits for an answer that names a version which no passed probe has met.
     pub async fn another_version(&self) {
         self.pool.versions.another().await;
+    }
+
+    /// The same store over the same connections, which remembers that an answer did not come.
+    fn listening(&self) -> Self {
+        Self { store: self.store.clone(), pool: self.pool.clone(), silence: Some(OnceLock::new()) }
+    }
+
+    /// An answer did not come.
+    fn note_silence(&self, why: &str) {
+        if let Some(silence) = &self.silence {
+            // Only the first one is told.
+            silence.get_or_init(|| why.to_owned());
+        }
     }
 
     /// What the configuration says of it.
@@ -131,7 +146,11 @@ impl Upstream {
             return CellRead::Unreadable("the store has no cells".to_owned());
         };
         match timeout(self.whole_time(), self.look_at(place, resource)).await {
-            Err(_) => CellRead::Unreadable("the cell was not read in time".to_owned()),
+            Err(_) => {
+                let why = "the cell was not read in time".to_owned();
+                self.note_silence(&why);
+                CellRead::Unreadable(why)
+            }
             Ok(Ok(seen)) => CellRead::Seen(seen),
             Ok(Err(why)) => CellRead::Unreadable(why),
         }
@@ -185,10 +204,12 @@ impl Upstream {
 
     /// What runs out of time has perhaps been sent.
     async fn in_time(&self, sending: impl Future<Output = Sent>) -> Sent {
-        match timeout(self.whole_time(), sending).await {
-            Ok(sent) => sent,
-            Err(_) => Sent::Doubt(format!("not done in {} ms", self.whole_time().as_millis())),
+        if let Ok(sent) = timeout(self.whole_time(), sending).await {
+            return sent;
         }
+        let why = format!("not done in {} ms", self.whole_time().as_millis());
+        self.note_silence(&why);
+        Sent::Doubt(why)
     }
 
     /// A success without a strong validator says nothing that a later send could rest on: the cell itself does.

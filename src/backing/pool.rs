@@ -33,6 +33,15 @@ pub(super) enum Fault {
     Broken(String),
 }
 
+impl Fault {
+    /// What is wrong, for people.
+    pub(super) fn why(&self) -> &str {
+        match self {
+            Self::Unsent(why) | Self::TimedOut(why) | Self::Broken(why) => why,
+        }
+    }
+}
+
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {

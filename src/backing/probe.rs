@@ -4,6 +4,8 @@ mod conditional;
 mod fence_aware;
 mod idempotent;
 
+use std::sync::OnceLock;
+
 use super::address::{path_of_content, path_of_resource};
 use super::outgoing::Outgoing;
 use super::wire::Draft;
@@ -32,6 +34,8 @@ pub struct Check {
 pub struct ProbeReport {
     /// What was tried.
     pub checks: Vec<Check>,
+    /// The first answer that did not come meanwhile, for people. What failed then proves nothing against the store.
+    pub silence: Option<String>,
 }
 
 impl ProbeReport {
@@ -56,6 +60,13 @@ impl Upstream {
     /// Tries the store's class below `scratch`, a name of the form `namespace/name` that was never used before at this
     /// store; cells are removed afterwards.
     pub async fn probe(&self, scratch: &str) -> ProbeReport {
+        let listening = self.listening();
+        let mut report = listening.tried(scratch).await;
+        report.silence = listening.silence.and_then(OnceLock::into_inner);
+        report
+    }
+
+    async fn tried(&self, scratch: &str) -> ProbeReport {
         let mut report = ProbeReport::default();
         let scratch = match ResourceName::parse(&format!("{scratch}/reach")) {
             Ok(_) => scratch,

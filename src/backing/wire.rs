@@ -86,14 +86,15 @@ impl Upstream {
             request.headers_mut().insert(CONTENT_LENGTH, 0_u64.into());
         }
         headers::identify(request.headers_mut(), &self.store).map_err(Fault::Unsent)?;
-        self.pool.exchange(request, &draft.deadline).await
+        self.pool.exchange(request, &draft.deadline).await.inspect_err(|fault| self.note_silence(fault.why()))
     }
 
     /// Sends a request and reads its answer, at most `most` bytes of body, all within the store's time-out.
     pub(super) async fn whole(&self, draft: Draft, most: u64) -> Result<Whole, Fault> {
         let (head, body) = self.exchange(draft).await?.into_parts();
         let length = length_of(&head.headers);
-        let body = collected(body, most, length, self.store.timeout.duration()).await?;
+        let body = collected(body, most, length, self.store.timeout.duration()).await;
+        let body = body.inspect_err(|fault| self.note_silence(fault.why()))?;
         Ok(Whole { status: head.status.as_u16(), headers: head.headers, body })
     }
 

@@ -2,17 +2,17 @@
 
 /// A xorshift generator (Marsaglia 2003). For load, never for secrets.
 #[derive(Debug, Clone)]
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
     /// A sequence of its own for each seed.
-    pub(super) const fn of(seed: u64) -> Self {
+    pub(crate) const fn of(seed: u64) -> Self {
         // Zero would stay zero for ever; neighbouring seeds are drawn apart.
         Self(seed.wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1)
     }
 
     /// The next 64 bits.
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -20,7 +20,7 @@ impl Chance {
     }
 
     /// A number below `bound`; zero where the bound is.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or_default()
     }

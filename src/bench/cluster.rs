@@ -18,7 +18,7 @@ use super::tie::KEEPER;
 use crate::limits::BENCH_STEP_TIMEOUT;
 
 /// Variable that names the folder with the programs of PostgreSQL.
-pub(super) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
+pub(crate) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
 
 /// Settings of the server. What makes a commit durable stays as it is by default; the rest gives it room, so that no
 /// checkpoint by size falls into one cell and not into another, and lets it use the files of its log again instead of
@@ -37,7 +37,7 @@ const SETTINGS: [&str; 10] = [
 ];
 
 /// The folder with the programs of PostgreSQL: the named one, where `PATH` has them, or Debian's newest.
-pub(super) fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let named = std::env::var_os(PROGRAMS_VARIABLE).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -57,6 +57,34 @@ struct Owner {
     gid: u32,
 }
 
+/// The user that a PostgreSQL server runs as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerUser(Option<Owner>);
+
+/// Whoever may run a PostgreSQL server here.
+pub(crate) fn server_user() -> anyhow::Result<ServerUser> {
+    owner().map(ServerUser)
+}
+
+impl ServerUser {
+    /// Gives it a folder.
+    pub(crate) fn own(self, folder: &Path) -> anyhow::Result<()> {
+        let Some(Owner { uid, gid }) = self.0 else { return Ok(()) };
+        chown(folder, Some(uid), Some(gid)).context("cannot give the server its folder")
+    }
+
+    /// Lets a command run as it.
+    pub(crate) fn runs(self, command: &mut Command) {
+        as_owner(command, self.0);
+    }
+
+    /// What a keeper takes: user and group.
+    pub(crate) fn ids(self) -> [String; 2] {
+        let Owner { uid, gid } = self.0.unwrap_or(Owner { uid: getuid().as_raw(), gid: getgid().as_raw() });
+        [uid.to_string(), gid.to_string()]
+    }
+}
+
 /// A running server.
 pub(super) struct Cluster {
     keeper: Child,
@@ -67,11 +95,9 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Makes and starts one.
     pub(super) async fn start(programs: &Path, folder: &Folder) -> anyhow::Result<Self> {
-        let owner = owner()?;
+        let user = server_user()?;
         let home = folder.fresh("postgres")?;
-        if let Some(Owner { uid, gid }) = owner {
-            chown(&home, Some(uid), Some(gid)).context("cannot give the server its folder")?;
-        }
+        user.own(&home)?;
         let data = home.join("data");
         let mut initdb = command(&programs.join("initdb"), &home);
         initdb.args([
@@ -82,7 +108,7 @@ impl Cluster {
             "--no-instructions",
         ]);
         initdb.arg("--pgdata").arg(&data);
-        as_owner(&mut initdb, owner);
+        user.runs(&mut initdb);
         let made = timeout(BENCH_STEP_TIMEOUT, initdb.output()).await.context("initdb does not end")?;
         let made = made.context("cannot run initdb")?;
         if !made.status.success() {
@@ -93,8 +119,7 @@ impl Cluster {
         let mut keeper = command(&own_program()?, &home);
         // Dropping the keeper's handle must not kill it before it has ended the server.
         keeper.kill_on_drop(false).arg(KEEPER);
-        let Owner { uid, gid } = owner.unwrap_or(Owner { uid: getuid().as_raw(), gid: getgid().as_raw() });
-        keeper.args([uid.to_string(), gid.to_string()]).arg(programs.join("postgres"));
+        keeper.args(user.ids()).arg(programs.join("postgres"));
         keeper.arg("-D").arg(&data).args(["-p", &address.port().to_string()]);
         for setting in SETTINGS {
             keeper.args(["-c", setting]);

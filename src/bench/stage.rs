@@ -83,7 +83,7 @@ impl Drop for Folder {
 
 /// This program, or another one, without what the surroundings say to it: no settings of a gateway or of a database
 /// client reach it.
-pub(super) fn command(program: &Path, folder: &Path) -> Command {
+pub(crate) fn command(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(folder).kill_on_drop(true).stdin(Stdio::null());
     for name in ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD"] {
@@ -107,7 +107,7 @@ pub(super) fn own_program() -> anyhow::Result<PathBuf> {
 }
 
 /// An address on loopback that was free a moment ago.
-pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
     listener.local_addr().context("a listener without an address")
 }

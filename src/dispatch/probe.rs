@@ -144,6 +144,11 @@ async fn probed(shop: &Shop, namespace: &Namespace, upstream: &Upstream) -> Earn
         None => Earned::Passed,
         // Whatever comes first finds out whether the store is there at all.
         Some((0, check)) => Earned::Unreachable(check.detail.clone()),
+        // It went away in the middle: a check without its answer says nothing of what the store does.
+        Some((_, check)) if report.silence.is_some() => {
+            let silence = report.silence.as_deref().unwrap_or_default();
+            Earned::Unreachable(format!("it went away at the check \"{}\": {silence}", check.name))
+        }
         Some((_, check)) => Earned::Failed(format!("{}: {}", check.name, check.detail)),
     }
 }

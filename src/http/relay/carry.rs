@@ -48,6 +48,8 @@ enum Judged {
     /// Something else has to be decided first.
     InTheWay(Vec<MemberVerdict>),
     Answered(Carried),
+    /// The rules could not be asked.
+    Unserved(Unserved),
 }
 
 impl Carrying {
@@ -56,11 +58,16 @@ impl Carrying {
         let until = instant() + self.wait;
         let mut room = Some(room);
         let mut observer: Option<Observer> = None;
+        let mut announced = false;
         loop {
             let since = self.dispatch.elapsed();
             match self.judged().await {
                 Judged::Answered(carried) => return carried,
+                // That nobody can be asked now does not undo what was announced before: it will be carried out.
+                Judged::Unserved(_) if announced => return self.uncertain(),
+                Judged::Unserved(unserved) => return self.unserved(&unserved),
                 Judged::Announced(attempt) => {
+                    announced = true;
                     // Without room it is announced all the same, and taken up when it is due.
                     let room = room.take().or_else(|| self.dispatch.room());
                     let Some(room) = room else { return self.uncertain() };
@@ -100,7 +107,7 @@ impl Carrying {
             Ok(Outcome::NotWritten(members)) if is_in_the_way(&members) => Judged::InTheWay(members),
             Ok(Outcome::NotWritten(members)) => Judged::Answered(refused(&members)),
             Ok(_) => Judged::Answered(Carried::Refused(Box::new(Problem::fault()))),
-            Err(unserved) => Judged::Answered(self.unserved(&unserved)),
+            Err(unserved) => Judged::Unserved(unserved),
         }
     }
 
@@ -130,9 +137,9 @@ impl Carrying {
             Some(Ended::Withdrawn(_, Withdrawal::Refused(refusal), standing)) => {
                 self.overtaken(refusal, standing)
             }
-            Some(Ended::Uncertain) | None => self.uncertain(),
+            // It stands in the database and may have been sent, whatever could not be recorded of it afterwards.
+            Some(Ended::Uncertain | Ended::Unserved(_)) | None => self.uncertain(),
             Some(Ended::Moved) => return None,
-            Some(Ended::Unserved(unserved)) => self.unserved(&unserved),
         })
     }
 

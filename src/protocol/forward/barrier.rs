@@ -9,7 +9,7 @@ use crate::domain::lease::LeaseState;
 use crate::domain::policy::Contract;
 use crate::domain::position::Position;
 use crate::domain::time::Timestamp;
-use crate::domain::upstream::{Base, Class, Stamp, StampKind, Validator};
+use crate::domain::upstream::{Base, CellSeen, Class, Stamp, StampKind, Validator};
 
 use super::super::command::{Barrier, BarrierFinding};
 use super::super::outcome::BarrierStep;
@@ -133,7 +133,7 @@ impl Scene<'_> {
     }
 
     /// What the cell shows is recorded first, and then it is rewritten on that.
-    fn cell_read(&mut self, seen: &crate::domain::upstream::CellSeen) -> Result<BarrierStep, Inconsistent> {
+    fn cell_read(&mut self, seen: &CellSeen) -> Result<BarrierStep, Inconsistent> {
         let base = match self.read(seen, None)? {
             Read::Contradicts(found) => {
                 self.quarantine_cell(found.clone(), seen);
@@ -148,7 +148,7 @@ impl Scene<'_> {
         if !self.wanted().is_above(self.row.barrier) {
             return Ok(BarrierStep::Stands(self.row.clone()));
         }
-        let empty = base == Base::Absent || self.is_empty();
+        let empty = base == Base::Absent || shows_nothing(seen) || self.is_empty();
         let stamp = Stamp {
             kind: if empty { StampKind::EmptyBarrier } else { StampKind::Barrier },
             incarnation: self.row.incarnation,
@@ -224,6 +224,15 @@ impl Scene<'_> {
             }
         }
         Ok(true)
+    }
+}
+
+/// Whether the gateway itself left nothing in the cell. The record alone cannot tell a barrier over what was never written
+/// from content of before the gateway: neither has a commit.
+fn shows_nothing(seen: &CellSeen) -> bool {
+    match seen {
+        CellSeen::Stamped(_, stamp) => stamp.kind.is_empty(),
+        CellSeen::Absent | CellSeen::Unstamped(_) | CellSeen::Strange(_) => false,
     }
 }
 

@@ -6,7 +6,7 @@ use fencegate::domain::store::StampPlace;
 use fencegate::domain::upstream::Class;
 
 use super::{header_stamp, pair, pair_with, store};
-use crate::support::upstream::{Kind, Tags};
+use crate::support::upstream::{Fault, Kind, Tags};
 
 const SCRATCH: &str = "n/probe-1";
 
@@ -161,4 +161,31 @@ async fn a_store_that_is_not_there_and_a_name_that_is_none_are_said_to_be_so() {
     assert!(name == "reachable" && detail.contains("not reachable"), "{detail}");
     let (_scripted, upstream) = pair(Kind::Serial);
     assert_eq!(failed(&upstream.probe("../x").await).0, "scratch name");
+}
+
+#[tokio::test]
+async fn a_store_that_goes_away_in_the_middle_is_not_called_a_liar() {
+    // Broken: one answer that is lost while a store is probed, and the gateway said that the store does not do what its
+    // class promises, and refused all writes to a store that had passed. Must hold: it was not there, no more.
+    for kind in [Kind::Conditional(Tags::Counter), Kind::FenceAware] {
+        for lost in 1..4 {
+            let (scripted, upstream) = pair(kind);
+            for _ in 0..lost {
+                scripted.fault(Fault::AnswerAndClose);
+            }
+            scripted.fault(Fault::DropAnswer);
+            let report = upstream.probe(SCRATCH).await;
+            failed(&report);
+            assert!(report.silence.is_some(), "{kind:?} {lost}: {report:#?}");
+        }
+    }
+    // A read of it that gets no answer looked like content that was written twice.
+    let (scripted, upstream) = pair(Kind::FenceAware);
+    for _ in 0..3 {
+        scripted.fault_of_read(Fault::DropAnswer);
+    }
+    assert!(upstream.probe(SCRATCH).await.silence.is_some());
+    // And one that answers, and wrongly, is one.
+    let (_scripted, upstream) = pair(Kind::Conditional(Tags::Ignoring));
+    assert_eq!(upstream.probe(SCRATCH).await.silence, None);
 }

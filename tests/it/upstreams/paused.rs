@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 
 use super::fleet::{Fleet, PATIENCE, Stand};
 use super::scene::kind_of;
 use super::struck::Story;
 use crate::support::client::Answer;
 use crate::support::engines::{Kind, is_here};
+use crate::support::postgres::cluster::Cluster;
 use crate::support::postgres::proxy::Proxy;
 use crate::support::postgres::replica::Site;
 use crate::support::postgres::{self, patience};
@@ -141,6 +143,54 @@ async fn a_replica_that_hears_late_of_its_announcement_sends_nothing() {
     assert_eq!(store.log().iter().filter(|one| !one.reads()).count(), 1, "{:?}", store.log());
     assert_eq!(store.content("/base/a").as_deref(), Some(b"newer".as_slice()));
     assert_eq!((slow.terminate(), other.terminate()), (Some(0), Some(0)));
+}
+
+/// Broken: the database has taken the announcement and goes away before anything is sent. The gateway asked the rules again,
+/// could not, and answered that there is no effect; when the database was back the write was carried out. Must hold:
+/// unknown, and the same again is told the outcome.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_announcement_whose_database_goes_away_is_not_without_effect() {
+    let test = "upstreams::paused::an_announcement_whose_database_goes_away_is_not_without_effect";
+    let Some(binaries) = postgres::needed_binaries(test) else { return };
+    let cluster = Cluster::start(binaries, &[]);
+    let database = postgres::fresh(&cluster).await;
+    let store = Upstream::start(kind_of("idempotent"));
+    let rules = format!(
+        "max_connections = 6\n[namespaces.shop]\n[namespaces.shop.store]\nhttp = \"{}\"\nclass = \"idempotent\"\n\
+         timeout_ms = 200\nconnect_timeout_ms = 200\n",
+        store.url()
+    );
+    let proxy = Proxy::before(cluster.port()).await;
+    let through = database.url.replace(&cluster.port().to_string(), &proxy.port.to_string());
+    let site = Site::new(&through, &rules);
+    let gateway = site.start();
+    let client = gateway.client();
+    let owner = client.acquire("shop/a", "alice").await;
+    proxy.delay_commits_after("INSERT INTO intents");
+    let (asking, token) = (client.clone(), owner.token.clone());
+    let asking = tokio::spawn(async move { asking.put("shop/a", &token, "p1", "there", &[]).await });
+    patience::until("it is announced", PATIENCE, async || {
+        let mut look = PgConnection::connect(&database.admin).await.unwrap();
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM intents").fetch_one(&mut look).await.unwrap();
+        (count == 1).then_some(())
+    })
+    .await;
+    // Long enough for whoever comes back to look again before it sends.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    cluster.kill();
+    (0..8).for_each(|_| proxy.free());
+    let answer = asking.await.unwrap();
+    assert_eq!(answer.json()["effect"], "unknown", "{answer:?}");
+    assert!(store.effects().is_empty(), "nothing was sent yet");
+    cluster.begin();
+    patience::until("it is carried out", 30, async || {
+        let again = client.put("shop/a", &owner.token, "p1", "there", &[]).await;
+        (again.status == 201).then_some(())
+    })
+    .await;
+    assert_eq!(store.effects().len(), 1);
+    assert_eq!(gateway.terminate(), Some(0));
 }
 
 /// Stopped while the store was told of a new owner: his request, sent again through another replica, makes him the owner,

@@ -74,6 +74,24 @@ fn over_nothing_a_barrier_shows_nothing() {
 }
 
 #[test]
+fn a_second_owner_of_what_was_never_written_still_shows_nothing() {
+    // Broken: the first owner goes without a write, and leaves an empty cell. The second one's barrier took it for content
+    // and kept it: readers were shown an empty document that nobody wrote. Must hold: not found.
+    let mut far = far(Class::Conditional);
+    far.world.advance(PAGE, "1");
+    let mut step = rewrite(far.saw(CellSeen::Absent));
+    assert!(stands(&far.rewritten(&step, "b1")));
+    for (next, validator) in [("2", "b2"), ("3", "b3")] {
+        far.world.advance(PAGE, next);
+        let there = far.row().cell.clone().unwrap();
+        step = rewrite(far.saw(CellSeen::Stamped(there.clone(), step.1)));
+        assert_eq!(step.0, Base::Recorded(there));
+        assert_eq!(step.1.to_string(), format!("fg1;e;1;0.{next};0;"));
+        assert!(stands(&far.rewritten(&step, validator)));
+    }
+}
+
+#[test]
 fn an_effect_that_the_barrier_finds_is_recorded_first() {
     let mut far = far(Class::Conditional);
     far.created(&write("first", 1), "v1");

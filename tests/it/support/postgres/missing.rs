@@ -51,6 +51,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::undecided::postgres::of_two_who_settle_one_attempt_one_is_right",
     "conformance::undecided::postgres::what_an_upstream_answered_is_given_again",
     "conformance::undecided::postgres::what_is_known_of_a_cell_is_kept",
+    "exam::an_exam_of_three_replicas_on_postgresql_is_passed",
     "issuers::exact::postgres::numbers_come_back_as_they_were_sent",
     "issuers::exact::postgres::what_is_no_number_of_the_range_gets_in_nowhere",
     "issuers::recipes::the_recipe_for_postgresql_does_what_it_says",
@@ -208,6 +209,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "upstreams::paused::a_replica_that_hears_late_of_its_announcement_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_before_it_has_sent_sends_nothing",
     "upstreams::paused::a_replica_that_wakes_to_an_answer_records_nothing_of_it",
+    "upstreams::paused::an_announcement_whose_database_goes_away_is_not_without_effect",
     "upstreams::paused::an_owner_whose_replica_is_stopped_becomes_one_through_another",
     "upstreams::storm::postgres::kills_at_any_moment_lose_and_double_nothing",
 ];

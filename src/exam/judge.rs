@@ -1,0 +1,249 @@
+//! The judge: reads a history from its first line to its last, once, and holds it against what the gateway promises.
+//!
+//! It shares no rule with the gateway; it only knows what a worker, a store and a reader can see. What nobody could know (an
+//! answer that was lost) stays open and condemns nothing. It keeps what it knows of a resource until the resource is
+//! closed, so the length of a history costs time and no memory. docs/VERIFICATION.md says which check covers which of
+//! the invariants I1 to I20, and which of them cannot be seen from outside.
+
+mod answers;
+mod case;
+mod closing;
+mod leases;
+mod stores;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use super::events::{Act, Answered, Closed, Event, Fault, Line, Planned, Rules, Sent};
+use super::history;
+use crate::limits::EXAM_STORIES;
+
+use case::{Call, Case};
+
+/// Something that must not be.
+#[derive(Debug, Clone)]
+pub(super) struct Violation {
+    /// The invariant.
+    pub(super) rule: &'static str,
+    pub(super) resource: String,
+    pub(super) told: String,
+    /// Numbers of the lines that belong to it.
+    pub(super) lines: Vec<u64>,
+}
+
+/// What the judge found.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) planned: Option<Planned>,
+    /// The first ones, with their lines.
+    pub(super) violations: Vec<Violation>,
+    /// All of them, by invariant.
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    pub(super) calls: u64,
+    pub(super) lost: u64,
+    /// Operations that were acknowledged as applied, and deliveries that were answered with a saved answer.
+    pub(super) operations: u64,
+    pub(super) acknowledged: u64,
+    pub(super) replayed: u64,
+    pub(super) granted: u64,
+    /// Requests that the network delivered once more.
+    pub(super) repeated: u64,
+    pub(super) arrivals: u64,
+    pub(super) effects: u64,
+    /// Answers, by act, status and code.
+    pub(super) answers: BTreeMap<String, u64>,
+    pub(super) resources: u64,
+    /// Resources of which nothing could be learnt at the end, and that therefore stay open.
+    pub(super) open: u64,
+    /// Faults by kind: delivered, met a call, calls.
+    pub(super) faults: BTreeMap<String, [u64; 3]>,
+    pub(super) ended_ms: Option<u64>,
+}
+
+impl Verdict {
+    /// All violations.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    fn blame(&mut self, violation: Violation) {
+        let count = self.counts.entry(violation.rule).or_default();
+        *count = count.saturating_add(1);
+        if self.violations.len() < EXAM_STORIES {
+            self.violations.push(violation);
+        }
+    }
+}
+
+/// Judges the history in a folder.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub(super) fn judge(folder: &Path) -> anyhow::Result<Verdict> {
+    let mut judge = Judge::default();
+    history::read(folder, |line| judge.see(line))?;
+    Ok(judge.finish())
+}
+
+/// The lines that a set of violations is about, as they stand in the history.
+///
+/// # Errors
+/// When the history cannot be read.
+pub(super) fn story(folder: &Path, violations: &[Violation]) -> anyhow::Result<BTreeMap<u64, Line>> {
+    let wanted: HashSet<u64> = violations.iter().flat_map(|one| one.lines.iter().copied()).collect();
+    let mut found = BTreeMap::new();
+    history::read(folder, |line| {
+        if wanted.contains(&line.n) {
+            found.insert(line.n, line);
+        }
+    })?;
+    Ok(found)
+}
+
+#[derive(Default)]
+struct Judge {
+    rules: HashMap<String, Rules>,
+    cases: HashMap<String, Case>,
+    calls: HashMap<u64, Call>,
+    /// Resources that were closed: what still comes for them was held up on its way, and finds nothing to be compared with.
+    closed: HashSet<String>,
+    /// Of resources in twos, what the first one of them had when it was closed.
+    halves: HashMap<String, (u64, BTreeSet<String>)>,
+    verdict: Verdict,
+}
+
+fn add(count: &mut u64) {
+    *count = count.saturating_add(1);
+}
+
+impl Judge {
+    fn see(&mut self, line: Line) {
+        let (n, at) = (line.n, line.at);
+        match line.is {
+            Event::Planned(planned) => {
+                self.rules =
+                    planned.namespaces.iter().map(|rules| (rules.name.clone(), rules.clone())).collect();
+                self.verdict.planned = Some(planned);
+            }
+            Event::Sent(sent) => self.sent(n, at, sent),
+            Event::Answered(answered) => self.answered(n, at, &answered),
+            Event::Lost { call, .. } => self.lost(n, call),
+            Event::Again { resource, operation, .. } => {
+                add(&mut self.verdict.repeated);
+                self.of(&resource, |case| case.again(n, &operation));
+            }
+            Event::Arrived(arrived) => {
+                add(&mut self.verdict.arrivals);
+                self.verdict.effects = self.verdict.effects.saturating_add(u64::from(arrived.applied));
+                self.of(&arrived.resource, |case| case.arrived(n, &arrived));
+            }
+            Event::Fault(fault) => self.fault(fault),
+            Event::Closed(closed) => {
+                add(&mut self.verdict.resources);
+                self.verdict.open = self.verdict.open.saturating_add(u64::from(closed.unknown.is_some()));
+                self.of(&closed.resource, |case| case.close(n, &closed));
+                self.both_or_none(n, &closed);
+                if let Some(case) = self.cases.remove(&closed.resource) {
+                    let count = u64::try_from(case.operations.len()).unwrap_or(u64::MAX);
+                    self.verdict.operations = self.verdict.operations.saturating_add(count);
+                }
+                self.closed.insert(closed.resource);
+            }
+            Event::Ended { ms } => self.verdict.ended_ms = Some(ms),
+        }
+    }
+
+    /// Looks at what concerns a resource, and takes over what was found. What comes for one that was closed was held up on
+    /// its way, and there is nothing left to compare it with.
+    fn of(&mut self, resource: &str, look: impl FnOnce(&mut Case)) {
+        if self.closed.contains(resource) {
+            return;
+        }
+        if !self.cases.contains_key(resource) {
+            let Some(rules) = resource.split('/').next().and_then(|name| self.rules.get(name)) else {
+                return;
+            };
+            self.cases.insert(resource.to_owned(), Case::new(resource, rules.clone()));
+        }
+        let Some(case) = self.cases.get_mut(resource) else { return };
+        look(case);
+        for violation in case.found.drain(..) {
+            self.verdict.blame(violation);
+        }
+    }
+
+    /// I18: of two resources that are only written together, both have every operation, or neither has it.
+    fn both_or_none(&mut self, n: u64, closed: &Closed) {
+        let Some((name, _)) = closed.resource.rsplit_once('/') else { return };
+        let namespace = name.split('/').next().and_then(|name| self.rules.get(name));
+        if !namespace.is_some_and(|rules| rules.paired) || closed.unknown.is_some() {
+            return;
+        }
+        let applied = closed.booked.iter().filter(|one| one.state == "applied");
+        let applied: BTreeSet<String> = applied.map(|one| one.operation.clone()).collect();
+        let Some((line, other)) = self.halves.remove(name) else {
+            self.halves.insert(name.to_owned(), (n, applied));
+            return;
+        };
+        for operation in other.symmetric_difference(&applied) {
+            let told =
+                format!("operation {operation} is in one of two resources that it was sent to at once");
+            let lines = vec![line, n];
+            self.verdict.blame(Violation { rule: "I18", resource: name.to_owned(), told, lines });
+        }
+    }
+
+    fn sent(&mut self, n: u64, at: u64, sent: Sent) {
+        add(&mut self.verdict.calls);
+        let mut call = None;
+        let resource = sent.resource.clone();
+        let number = sent.call;
+        self.of(&resource, |case| call = Some(case.sent(n, at, sent)));
+        if let Some(call) = call {
+            self.calls.insert(number, call);
+        }
+    }
+
+    fn answered(&mut self, n: u64, at: u64, answered: &Answered) {
+        let Some(call) = self.calls.remove(&answered.call) else { return };
+        self.count(&call, answered);
+        let resource = call.sent.resource.clone();
+        self.of(&resource, |case| case.answered(n, at, &call, answered));
+    }
+
+    fn count(&mut self, call: &Call, answered: &Answered) {
+        let verdict = &mut self.verdict;
+        let code = answered.code.as_deref().unwrap_or_default();
+        let act = format!("{:?}", call.sent.act).to_lowercase();
+        let key = format!("{act} {} {code}", answered.status).trim_end().to_owned();
+        add(verdict.answers.entry(key).or_default());
+        let is_write = matches!(call.sent.act, Act::Write | Act::Remove);
+        if is_write && answered.effect.as_deref() == Some("applied") {
+            add(if answered.replayed { &mut verdict.replayed } else { &mut verdict.acknowledged });
+        }
+        if call.sent.act == Act::Acquire && answered.status == 201 {
+            add(&mut verdict.granted);
+        }
+    }
+
+    fn lost(&mut self, n: u64, call: u64) {
+        add(&mut self.verdict.lost);
+        let Some(call) = self.calls.remove(&call) else { return };
+        let resource = call.sent.resource.clone();
+        self.of(&resource, |case| case.lost(n, &call));
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        let [delivered, mattered, calls] = self.verdict.faults.entry(fault.kind).or_default();
+        add(delivered);
+        *mattered = mattered.saturating_add(u64::from(fault.hit > 0));
+        *calls = calls.saturating_add(fault.hit);
+    }
+
+    /// A resource that was never closed stays open: the exam was cut off.
+    fn finish(mut self) -> Verdict {
+        let open = u64::try_from(self.cases.len()).unwrap_or(u64::MAX);
+        self.verdict.open = self.verdict.open.saturating_add(open);
+        self.verdict
+    }
+}

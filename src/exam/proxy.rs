@@ -1,0 +1,133 @@
+//! A TCP proxy in each place where one party speaks to another: workers to gateways, gateways to their database, gateways
+//! to stores. It passes bytes, and does to them what a network does.
+
+mod flow;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+use anyhow::Context as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::history::Recorder;
+
+/// What a proxy does with bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// It passes them.
+    Open,
+    /// It passes them late, by so many milliseconds.
+    Delay(u64),
+    /// Requests wait in it, and arrive when it opens, though whoever sent them may be gone.
+    Hold,
+    /// Requests pass, answers wait.
+    Mute,
+    /// No connection stands.
+    Cut,
+    /// Requests pass, and once more after so many milliseconds.
+    Again(u64),
+}
+
+/// What all connections of one proxy share.
+pub(super) struct Orders {
+    mode: watch::Sender<Mode>,
+    /// Counts the times when all that stands was to be closed; with the resets among them in the lowest bit.
+    closed: watch::Sender<(u64, bool)>,
+    leads_to: AtomicU16,
+    waiting: AtomicU64,
+    touched: AtomicU64,
+    recorder: Arc<Recorder>,
+}
+
+impl Orders {
+    fn touch(&self) {
+        self.touched.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A proxy before one party.
+pub(super) struct Link {
+    /// Who speaks to whom.
+    pub(super) name: String,
+    /// Where it listens, on loopback.
+    pub(super) port: u16,
+    /// Whether what passes are whole requests that may come twice without breaking a promise.
+    pub(super) may_repeat: bool,
+    orders: Arc<Orders>,
+    accepting: JoinHandle<()>,
+}
+
+impl Link {
+    /// Before whoever will listen on this port.
+    pub(super) async fn before(
+        port: u16,
+        name: String,
+        may_repeat: bool,
+        recorder: Arc<Recorder>,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port on loopback")?;
+        let own = listener.local_addr().context("a listener without an address")?.port();
+        let orders = Arc::new(Orders {
+            mode: watch::channel(Mode::Open).0,
+            closed: watch::channel((0, false)).0,
+            leads_to: AtomicU16::new(port),
+            waiting: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
+            recorder,
+        });
+        let accepting = tokio::spawn(accept(listener, orders.clone()));
+        Ok(Self { name, port: own, may_repeat, orders, accepting })
+    }
+
+    /// Whoever stood behind it has another port now.
+    pub(super) fn lead_to(&self, port: u16) {
+        self.orders.leads_to.store(port, Ordering::SeqCst);
+    }
+
+    /// From now on it does this.
+    pub(super) fn set(&self, mode: Mode) {
+        self.orders.mode.send_replace(mode);
+    }
+
+    /// Closes all that stands, in good order or with a reset.
+    pub(super) fn close(&self, with_reset: bool) {
+        self.orders.closed.send_modify(|(count, reset)| {
+            *count = count.saturating_add(1);
+            *reset = with_reset;
+        });
+    }
+
+    /// Requests that have gone through and are not answered.
+    pub(super) fn waiting(&self) -> u64 {
+        self.orders.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Pieces that a mode other than open has met so far.
+    pub(super) fn touched(&self) -> u64 {
+        self.orders.touched.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, orders: Arc<Orders>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if *orders.mode.borrow() == Mode::Cut {
+            orders.touch();
+            continue;
+        }
+        let Ok(server) = TcpStream::connect(("127.0.0.1", orders.leads_to.load(Ordering::SeqCst))).await
+        else {
+            continue;
+        };
+        if client.set_nodelay(true).is_ok() && server.set_nodelay(true).is_ok() {
+            drop(tokio::spawn(flow::pass(client, server, orders.clone())));
+        }
+    }
+}

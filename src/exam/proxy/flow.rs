@@ -1,0 +1,146 @@
+//! One connection through a proxy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::{Mode, Orders};
+use crate::exam::events::Event;
+use crate::exam::wire::{self, CALL, OPERATIONS};
+use crate::limits::{EXAM_HOLD, EXAM_LINGER, EXAM_LISTEN};
+
+/// Whether a request of this connection is under way; counted among all of the proxy while it is.
+struct Under<'a> {
+    orders: &'a Orders,
+    way: AtomicBool,
+}
+
+impl Under<'_> {
+    fn begins(&self) {
+        if !self.way.swap(true, Ordering::Relaxed) {
+            self.orders.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn ends(&self) {
+        if self.way.swap(false, Ordering::Relaxed) {
+            self.orders.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
+/// Until both sides have said all, or it is closed from here.
+pub(super) async fn pass(client: TcpStream, server: TcpStream, orders: Arc<Orders>) {
+    let mut closed = orders.closed.subscribe();
+    let (from_client, mut to_client) = client.into_split();
+    let (from_server, mut to_server) = server.into_split();
+    let under = Under { orders: &orders, way: AtomicBool::new(false) };
+    let both = async {
+        let requests = requests(from_client, &mut to_server, &orders, &under);
+        let answers = answers(from_server, &mut to_client, &orders, &under);
+        tokio::pin!(requests, answers);
+        tokio::select! {
+            // What was sent has arrived by now though its sender may be gone; who is left may still answer.
+            () = &mut requests => {
+                drop(timeout(EXAM_LINGER, answers).await);
+            }
+            // Whoever answers has gone: what is held for it arrives nowhere.
+            () = &mut answers => {}
+        }
+    };
+    let reset = tokio::select! {
+        () = both => false,
+        changed = closed.changed() => changed.is_ok() && closed.borrow().1,
+    };
+    if reset {
+        reset_both(&to_client, &to_server);
+    }
+}
+
+fn reset_both(client: &OwnedWriteHalf, server: &OwnedWriteHalf) {
+    for half in [client, server] {
+        // A side that is gone already needs none.
+        let stream: &TcpStream = half.as_ref();
+        stream.set_zero_linger().unwrap_or_default();
+    }
+}
+
+/// Waits until requests may go on. False where nothing goes on any more.
+async fn through(modes: &mut watch::Receiver<Mode>, orders: &Orders, is_held: fn(Mode) -> bool) -> bool {
+    let mode = *modes.borrow_and_update();
+    if let Mode::Delay(ms) = mode {
+        orders.touch();
+        sleep(Duration::from_millis(ms)).await;
+    }
+    if is_held(mode) {
+        orders.touch();
+        if modes.wait_for(|mode| !is_held(*mode)).await.is_err() {
+            return false;
+        }
+    }
+    *modes.borrow() != Mode::Cut
+}
+
+async fn requests(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, orders: &Arc<Orders>, under: &Under<'_>) {
+    let mut modes = orders.mode.subscribe();
+    let mut piece = vec![0; 16_384];
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
+        let Some(bytes) = piece.get(..length) else { return };
+        under.begins();
+        if !through(&mut modes, orders, |mode| mode == Mode::Hold).await || to.write_all(bytes).await.is_err()
+        {
+            return;
+        }
+        let mode = *modes.borrow();
+        if let (Mode::Again(ms), Some((_, whole))) = (mode, wire::parse(bytes))
+            && whole == length
+        {
+            orders.touch();
+            drop(tokio::spawn(again(bytes.to_vec(), ms, orders.clone())));
+        }
+    }
+    to.shutdown().await.unwrap_or_default();
+}
+
+async fn answers(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, orders: &Orders, under: &Under<'_>) {
+    let mut modes = orders.mode.subscribe();
+    let mut piece = vec![0; 16_384];
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
+        if !through(&mut modes, orders, |mode| mode == Mode::Mute).await {
+            return;
+        }
+        let Some(bytes) = piece.get(..length) else { return };
+        // A client that has gone hears nothing, and what it sent still arrives.
+        to.write_all(bytes).await.unwrap_or_default();
+        under.ends();
+    }
+    to.shutdown().await.unwrap_or_default();
+}
+
+/// The same request once more, late, on a connection of its own; nobody wants the answer.
+async fn again(bytes: Vec<u8>, ms: u64, orders: Arc<Orders>) {
+    sleep(Duration::from_millis(ms).min(EXAM_HOLD)).await;
+    if let Some((message, _)) = wire::parse(&bytes)
+        && let Some(call) = message.header(CALL).and_then(|text| text.parse().ok())
+    {
+        let operations = message.header(OPERATIONS).unwrap_or_default();
+        for (resource, operation) in operations.split(';').filter_map(|pair| pair.split_once(' ')) {
+            let (resource, operation) = (resource.to_owned(), operation.to_owned());
+            orders.recorder.note(Event::Again { call, resource, operation });
+        }
+    }
+    let port = orders.leads_to.load(Ordering::SeqCst);
+    drop(wire::ask(port, &bytes, EXAM_LISTEN).await);
+}

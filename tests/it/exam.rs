@@ -1,0 +1,94 @@
+//! The exam in short: it is passed, it can fail, and its judge sees what somebody did to a history.
+
+mod tampered;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::postgres::needed_binaries;
+
+/// The program, without anybody's settings.
+fn exam(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencegate-exam"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A folder through which the user of a database server can walk.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    folder
+}
+
+/// Holds an exam that must pass, and gives its report.
+fn passed(mut command: Command, out: &Path) -> Value {
+    let ended = command.arg("--out").arg(out).output().unwrap();
+    let said = [ended.stderr, ended.stdout].concat();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&said));
+    serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap()
+}
+
+/// Something was done, and something went wrong with it.
+fn mattered(report: &Value) {
+    let count = |name: &str| report[name].as_u64().unwrap();
+    for name in ["acknowledged", "replayed", "lost_answers", "granted", "effects_in_stores", "resources"] {
+        assert!(count(name) > 0, "no {name}: {report:#}");
+    }
+    assert_eq!(report["open"], 0, "{report:#}");
+    let faults = report["faults"].as_object().unwrap();
+    let met: u64 = faults.values().map(|fault| fault["mattered"].as_u64().unwrap()).sum();
+    assert!(met >= 5 && report["faults"]["kill -9"]["mattered"].as_u64().unwrap() > 0, "{report:#}");
+}
+
+/// Judges a folder again: the invariants that it finds broken.
+fn condemned(folder: &Path) -> Vec<String> {
+    let ended = exam(folder).args(["judge", "--json"]).arg(folder).output().unwrap();
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(ended.status.success(), report["passed"].as_bool().unwrap(), "{report:#}");
+    report["violations"]["by_invariant"].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn an_exam_on_sqlite_is_passed_and_whoever_changes_its_history_is_found_out() {
+    // A judge that says "no violation" of everything would pass every gateway.
+    let folder = folder();
+    let out: PathBuf = folder.path().join("exam");
+    let mut command = exam(folder.path());
+    command.args(["--seed", "5", "--seconds", "6", "--pace", "250"]);
+    mattered(&passed(command, &out));
+    assert_eq!(condemned(&out), Vec::<String>::new());
+    tampered::each_is_condemned(&out);
+}
+
+#[test]
+fn an_exam_of_three_replicas_on_postgresql_is_passed() {
+    let test = "exam::an_exam_of_three_replicas_on_postgresql_is_passed";
+    let Some(binaries) = needed_binaries(test) else { return };
+    let folder = folder();
+    let mut command = exam(folder.path());
+    command.env("FENCEGATE_POSTGRES_BIN", binaries.path_of(""));
+    command.args(["--seed", "6", "--seconds", "8", "--pace", "350"]);
+    command.args(["--engine", "postgres", "--replicas", "3"]);
+    let report = passed(command, &folder.path().join("exam"));
+    mattered(&report);
+    assert_eq!(report["planned"]["replicas"], 3);
+}
+
+#[test]
+fn past_the_gateway_the_same_judge_finds_stale_writes() {
+    // The same workers, the same schedule, the same judge, and nothing in between that could refuse.
+    let folder = folder();
+    let mut command = exam(folder.path());
+    command.args(["--seed", "5", "--seconds", "4", "--unfenced"]);
+    let report = passed(command, &folder.path().join("exam"));
+    assert!(report["violations"]["by_invariant"]["I1"].as_u64().unwrap() > 0, "{report:#}");
+}
