@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::protocol::incarnation::{addressed, begun};
-use crate::protocol::rows::{EraRow, LeaseRow, ResourceRow, TargetRow};
+use crate::protocol::rows::{EraRow, IntentRow, LeaseRow, ResourceRow, TargetRow};
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
@@ -144,12 +144,8 @@ impl Loading<'_> {
             self.snapshot.insert_target(resource.clone(), document);
         }
         if self.is_forwarded(resource) {
-            let undecided = intents(self.connection, resource)?;
-            for intent in undecided {
-                // An announcement that changes nothing else is not written down in the row.
-                row.changed_at = row.changed_at.max(intent.record.created_at);
-                self.snapshot.insert_intent(intent);
-            }
+            let undecided = announced(self.connection, &mut row)?;
+            undecided.into_iter().for_each(|intent| self.snapshot.insert_intent(intent));
         }
         self.snapshot.insert_resource(row);
         self.places.insert(resource.clone(), place);
@@ -229,6 +225,17 @@ impl Loading<'_> {
     }
 }
 
+/// The undecided operations of a resource behind HTTP. What they alone changed in its row is not written down there but
+/// read from them: the floor, which is as high as each of their positions, and the time.
+pub(super) fn announced(connection: &Connection, row: &mut ResourceRow) -> Result<Vec<IntentRow>, Fault> {
+    let undecided = intents(connection, &row.resource)?;
+    for intent in &undecided {
+        row.floor = row.floor.or_higher(intent.record.position);
+        row.changed_at = row.changed_at.max(intent.record.created_at);
+    }
+    Ok(undecided)
+}
+
 fn lease(
     connection: &Connection,
     text: &str,
@@ -257,7 +264,8 @@ pub(super) fn found_resource(
         |values| values.name(resource),
         |columns| {
             let row = rows::resource(resource.clone(), columns)?;
-            Ok((row, rows::place(columns)?, rows::document(columns)?))
+            let place = rows::place(row.floor, columns)?;
+            Ok((row, place, rows::document(columns)?))
         },
     )
 }
