@@ -130,7 +130,7 @@ impl Loading<'_> {
     /// A resource with its namespace, its newest lease and, where it is wanted, its whole-path document.
     fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
         self.namespace(&resource.namespace())?;
-        let Some((mut row, place, document)) = found_resource(self.connection, resource)? else {
+        let Some((mut row, mut place, document)) = found_resource(self.connection, resource)? else {
             return Ok(());
         };
         if let Some(place) = row.lease.filter(|place| self.snapshot.lease(&place.acquisition).is_none())
@@ -145,6 +145,7 @@ impl Loading<'_> {
         }
         if self.is_forwarded(resource) {
             let undecided = announced(self.connection, &mut row)?;
+            place.floor.raised = row.floor;
             undecided.into_iter().for_each(|intent| self.snapshot.insert_intent(intent));
         }
         self.snapshot.insert_resource(row);

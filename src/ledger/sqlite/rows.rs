@@ -37,8 +37,22 @@ pub(super) struct Place {
     pub(super) recent: Recent,
     /// Whether the bytes of its whole-path document stand in `bodies`.
     pub(super) apart: bool,
-    /// The floor as it is written in the row; an announcement may have raised it since.
-    pub(super) floor: Position,
+    /// The floor.
+    pub(super) floor: Floor,
+}
+
+/// A floor as the row has it, and as the announcements beside it have raised it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Floor {
+    pub(super) written: Position,
+    pub(super) raised: Position,
+}
+
+impl Floor {
+    /// What the row says where a decision saw this.
+    pub(super) fn behind(self, seen: Position) -> Position {
+        if seen == self.raised { self.written } else { seen }
+    }
 }
 
 /// Columns of a place, which stand after those of the resource.
@@ -55,7 +69,7 @@ pub(super) fn place(floor: Position, columns: &mut Columns<'_>) -> Result<Place,
         indexed: columns.flag()?,
         recent: Recent::read(columns.blob()?)?,
         apart: columns.flag()?,
-        floor,
+        floor: Floor { written: floor, raised: floor },
     })
 }
 

@@ -17,7 +17,7 @@ use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::fault::Fault;
 use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
-use super::super::rows::{self, Place};
+use super::super::rows::{self, Floor, Place};
 use super::super::values::{Values, run, run_once};
 use super::forgotten;
 use super::operations::{self, Numbered};
@@ -169,7 +169,7 @@ impl Group<'_> {
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
-        if self.is_only_announced(place.floor) {
+        if self.is_only_announced(place.floor.written) {
             return Ok(());
         }
         forgotten::operations(connection, resource, &mut place, &self.pruned)?;
@@ -219,7 +219,7 @@ impl Group<'_> {
                 indexed: false,
                 recent: Recent::default(),
                 apart: false,
-                floor: Position::ZERO,
+                floor: Floor::default(),
             })),
             (Some(Some(_)) | None, Some(place)) => Ok(Some(place.clone())),
             (Some(Some(_)) | None, None) => {
@@ -250,7 +250,10 @@ impl Group<'_> {
             values.integer(place.id);
             values.name(&after.resource);
             // What the row says: its floor may have been seen raised by what was announced since.
-            rows::write_seen(values, &ResourceRow { floor: place.floor, ..before.clone() });
+            rows::write_seen(
+                values,
+                &ResourceRow { floor: place.floor.behind(before.floor), ..before.clone() },
+            );
             if !keeps_document {
                 document_values(values, self.stored());
             }
