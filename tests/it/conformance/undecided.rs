@@ -79,13 +79,13 @@ async fn a_floor_stands_with_the_announcement_that_raised_it(kind: Kind) {
     let newer =
         announced(&running.ledger, forward(&running.ledger, &draft("aware/a", "9", "newer", 1), 2)).await;
     let running = again(running, kind).await;
-    assert_eq!(row(&running.ledger, "aware/a").await.floor, position("9"));
+    assert_eq!(row(&running.ledger, "aware/a").await.floor, position("0.9"));
     let stale =
         refused(&running.ledger, forward(&running.ledger, &draft("aware/a", "7", "stale", 1), 3)).await;
     assert!(matches!(stale, Refusal::StaleToken { .. }), "{stale:?}");
     settled(&running.ledger, settle(&newer.intent, Finding::NotSent)).await;
     let running = again(running, kind).await;
-    assert_eq!(row(&running.ledger, "aware/a").await.floor, position("9"));
+    assert_eq!(row(&running.ledger, "aware/a").await.floor, position("0.9"));
     let stale =
         refused(&running.ledger, forward(&running.ledger, &draft("aware/a", "7", "stale", 1), 4)).await;
     assert!(matches!(stale, Refusal::StaleToken { .. }), "{stale:?}");
