@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, ResourceName};
 use crate::protocol::incarnation::{addressed, begun};
-use crate::protocol::rows::{EraRow, LeaseRow, ResourceRow, TargetRow};
+use crate::protocol::rows::{EraRow, IntentRow, LeaseRow, ResourceRow, TargetRow};
 use crate::protocol::wanted::OperationWanted;
 use crate::protocol::{Snapshot, Wanted};
 
@@ -130,7 +130,7 @@ impl Loading<'_> {
     /// A resource with its namespace, its newest lease and, where it is wanted, its whole-path document.
     fn resource(&mut self, resource: &ResourceName, wanted: &Wanted) -> Result<(), Fault> {
         self.namespace(&resource.namespace())?;
-        let Some((mut row, place, document)) = found_resource(self.connection, resource)? else {
+        let Some((mut row, mut place, document)) = found_resource(self.connection, resource)? else {
             return Ok(());
         };
         if let Some(place) = row.lease.filter(|place| self.snapshot.lease(&place.acquisition).is_none())
@@ -144,12 +144,9 @@ impl Loading<'_> {
             self.snapshot.insert_target(resource.clone(), document);
         }
         if self.is_forwarded(resource) {
-            let undecided = intents(self.connection, resource)?;
-            for intent in undecided {
-                // An announcement that changes nothing else is not written down in the row.
-                row.changed_at = row.changed_at.max(intent.record.created_at);
-                self.snapshot.insert_intent(intent);
-            }
+            let undecided = announced(self.connection, &mut row)?;
+            place.floor.raised = row.floor;
+            undecided.into_iter().for_each(|intent| self.snapshot.insert_intent(intent));
         }
         self.snapshot.insert_resource(row);
         self.places.insert(resource.clone(), place);
@@ -229,6 +226,17 @@ impl Loading<'_> {
     }
 }
 
+/// The undecided operations of a resource behind HTTP. What they alone changed in its row is not written down there but
+/// read from them: the floor, which is as high as each of their positions, and the time.
+pub(super) fn announced(connection: &Connection, row: &mut ResourceRow) -> Result<Vec<IntentRow>, Fault> {
+    let undecided = intents(connection, &row.resource)?;
+    for intent in &undecided {
+        row.floor = row.floor.or_higher(intent.record.position);
+        row.changed_at = row.changed_at.max(intent.record.created_at);
+    }
+    Ok(undecided)
+}
+
 fn lease(
     connection: &Connection,
     text: &str,
@@ -257,7 +265,8 @@ pub(super) fn found_resource(
         |values| values.name(resource),
         |columns| {
             let row = rows::resource(resource.clone(), columns)?;
-            Ok((row, rows::place(columns)?, rows::document(columns)?))
+            let place = rows::place(row.floor, columns)?;
+            Ok((row, place, rows::document(columns)?))
         },
     )
 }

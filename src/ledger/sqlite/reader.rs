@@ -27,6 +27,7 @@ use super::super::read::{
 use super::super::time::SharedTime;
 use super::columns::Columns;
 use super::fault::Fault;
+use super::load;
 use super::readers::Readers;
 use super::rows::{
     self, NAMESPACE_WIDTH, RESOURCE_WIDTH, document_columns, namespace_columns, resource_columns,
@@ -284,7 +285,24 @@ fn document(connection: &Connection, address: Address, with_body: bool) -> Resul
             Ok(DocumentRead { namespace, resource: row, target, body })
         },
     )?;
-    Ok(found.unwrap_or_default())
+    let mut found = found.unwrap_or_default();
+    if let (Some(namespace), Some(row)) = (&found.namespace, &mut found.resource) {
+        heed_announced(connection, row, namespace)?;
+    }
+    Ok(found)
+}
+
+/// Brings into a row what stands in the announcements of its undecided operations alone, which only a resource behind HTTP
+/// has.
+fn heed_announced(
+    connection: &Connection,
+    row: &mut ResourceRow,
+    namespace: &NamespaceRow,
+) -> Result<(), Fault> {
+    if namespace.definition.store.class().is_some() {
+        load::announced(connection, row)?;
+    }
+    Ok(())
 }
 
 /// A namespace behind an outer join.

@@ -1,6 +1,7 @@
 //! What a row has in this file alone: its place, and the whole-path document beside the resource. What every database
 //! keeps is told in the rows of the ledger.
 
+use crate::domain::position::Position;
 use crate::protocol::rows::TargetRow;
 
 use super::super::cells::ReadCells;
@@ -36,6 +37,22 @@ pub(super) struct Place {
     pub(super) recent: Recent,
     /// Whether the bytes of its whole-path document stand in `bodies`.
     pub(super) apart: bool,
+    /// The floor.
+    pub(super) floor: Floor,
+}
+
+/// A floor as the row has it, and as the announcements beside it have raised it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Floor {
+    pub(super) written: Position,
+    pub(super) raised: Position,
+}
+
+impl Floor {
+    /// What the row says where a decision saw this.
+    pub(super) fn behind(self, seen: Position) -> Position {
+        if seen == self.raised { self.written } else { seen }
+    }
 }
 
 /// Columns of a place, which stand after those of the resource.
@@ -45,13 +62,14 @@ macro_rules! place_columns {
     };
 }
 
-pub(super) fn place(columns: &mut Columns<'_>) -> Result<Place, Fault> {
+pub(super) fn place(floor: Position, columns: &mut Columns<'_>) -> Result<Place, Fault> {
     Ok(Place {
         id: columns.integer()?,
         newest: columns.maybe_integer()?,
         indexed: columns.flag()?,
         recent: Recent::read(columns.blob()?)?,
         apart: columns.flag()?,
+        floor: Floor { written: floor, raised: floor },
     })
 }
 

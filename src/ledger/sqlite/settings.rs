@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -68,6 +69,9 @@ fn connect(path: &Path, access: OpenFlags, cache_kib: i64) -> Result<Connection,
     // A connection has one user at a time; the compiler sees to that, so SQLite need not.
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(SQLITE_BUSY_TIMEOUT)?;
+    // One plan for a statement, whatever its values are: an equation with a word that an index is limited to would be
+    // planned anew each time it is run.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(SQLITE_STATEMENTS_KEPT);
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "mmap_size", 0)?;

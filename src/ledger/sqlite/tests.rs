@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::StatementStatus;
 use uuid::Uuid;
 
 use super::super::changeset::RowChange;
@@ -87,6 +88,24 @@ async fn no_statement_walks_a_table() {
             let short = walked.contains("ROW") || walked.contains("subquery");
             assert!(short || ["k", "buckets"].contains(&walked), "{detail}: {text}");
         }
+    }
+    engine.close().await;
+}
+
+/// Where an index is limited to one word of a column, SQLite would look at each value that is held against that column, and
+/// plan the statement anew.
+#[tokio::test]
+async fn no_statement_is_planned_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder.path().join("f.db")).await;
+    for text in [load::texts(), apply::texts(), reader::texts()].concat() {
+        let mut statement = engine.open_connection().unwrap().prepare(text).unwrap();
+        for place in 1..=statement.parameter_count() {
+            statement.raw_bind_parameter(place, "uncertain").unwrap();
+        }
+        // Most of them refuse such values, or find nothing.
+        drop(statement.raw_query().next().err());
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{text}");
     }
     engine.close().await;
 }

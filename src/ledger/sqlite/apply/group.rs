@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use crate::domain::position::Position;
 use crate::domain::resource::{ResourceName, Target};
 use crate::domain::time::Timestamp;
 use crate::limits::SQLITE_BODY_BESIDE_BYTES;
@@ -16,7 +17,7 @@ use super::super::super::changeset::{ChangeSet, RowChange, TargetChange};
 use super::super::fault::Fault;
 use super::super::load::found_resource;
 use super::super::recent::{Key, Recent, hash_of};
-use super::super::rows::{self, Place};
+use super::super::rows::{self, Floor, Place};
 use super::super::values::{Values, run, run_once};
 use super::forgotten;
 use super::operations::{self, Numbered};
@@ -87,8 +88,8 @@ const TARGET_STORE: &str = "INSERT INTO targets (bucket, resource_id, target, in
 pub(super) struct Group<'a> {
     /// None where no register changes.
     row: Option<&'a RowChange<ResourceRow>>,
-    /// When an operation was announced that is undecided still.
-    announced: Option<Timestamp>,
+    /// When an operation was announced that is undecided still, and the highest position of such ones.
+    announced: Option<(Timestamp, Position)>,
     operations: Vec<Numbered<'a>>,
     pruned: Vec<&'a OperationRecord>,
     cleared: bool,
@@ -127,7 +128,9 @@ pub(super) fn groups(
     }
     for (intent, _) in changes.announced_intents() {
         if let Some(group) = groups.get_mut(&intent.record.resource) {
-            group.announced = group.announced.max(Some(intent.record.created_at));
+            let (at, position) = group.announced.unwrap_or_default();
+            let record = &intent.record;
+            group.announced = Some((at.max(record.created_at), position.or_higher(record.position)));
         }
     }
     for record in &changes.pruned {
@@ -163,12 +166,12 @@ impl Group<'_> {
         resource: &ResourceName,
         place: Option<&Place>,
     ) -> Result<(), Fault> {
-        if self.is_only_announced() {
-            return Ok(());
-        }
         let Some(mut place) = self.place(connection, resource, place)? else {
             return Err(Fault::Disagreed { table: "resources", wanted: 1, found: 0 });
         };
+        if self.is_only_announced(place.floor.written) {
+            return Ok(());
+        }
         forgotten::operations(connection, resource, &mut place, &self.pruned)?;
         let newest_before = place.newest;
         for one in &self.operations {
@@ -186,15 +189,20 @@ impl Group<'_> {
         self.write_targets(connection, resource, &place)
     }
 
-    /// Whether nothing changes but the time, which stands in an announcement of this batch and is read from there: so it is
-    /// when something is sent under a position that was admitted before. To leave the row alone spares a page of the log.
-    fn is_only_announced(&self) -> bool {
-        let Some(RowChange { before: Some(before), after }) = self.row else { return false };
+    /// Whether nothing changes but the time and the floor, and both stand in an announcement of this batch and are read from
+    /// there ([`super::super::load`]): so it is when something is sent. To leave the row alone spares a page of the log.
+    fn is_only_announced(&self, written: Position) -> bool {
+        let (Some(RowChange { before: Some(before), after }), Some((at, position))) =
+            (self.row, self.announced)
+        else {
+            return false;
+        };
         let is_alone = self.operations.is_empty() && self.targets.is_empty() && self.document.is_none();
-        self.announced == Some(after.changed_at)
+        let is_told = at == after.changed_at && (after.floor == position || after.floor == written);
+        is_told
             && is_alone
             && !self.cleared
-            && ResourceRow { changed_at: before.changed_at, ..after.clone() } == *before
+            && ResourceRow { changed_at: before.changed_at, floor: before.floor, ..after.clone() } == *before
     }
 
     /// Where the resource stands; a new one stands nowhere yet.
@@ -211,6 +219,7 @@ impl Group<'_> {
                 indexed: false,
                 recent: Recent::default(),
                 apart: false,
+                floor: Floor::default(),
             })),
             (Some(Some(_)) | None, Some(place)) => Ok(Some(place.clone())),
             (Some(Some(_)) | None, None) => {
@@ -240,7 +249,11 @@ impl Group<'_> {
             row_values(values, after, place);
             values.integer(place.id);
             values.name(&after.resource);
-            rows::write_seen(values, before);
+            // What the row says: its floor may have been seen raised by what was announced since.
+            rows::write_seen(
+                values,
+                &ResourceRow { floor: place.floor.behind(before.floor), ..before.clone() },
+            );
             if !keeps_document {
                 document_values(values, self.stored());
             }

@@ -36,9 +36,11 @@ const INTENT_CLOSE: &str = "DELETE FROM intents WHERE bucket = ?1 AND resource =
 const PIECES_CLOSE: &str = "DELETE FROM intent_pieces WHERE bucket = ?1 AND resource = ?2 AND incarnation = ?3 \
                             AND operation_id = ?4";
 
-/// The time that stood in the announcement alone.
-const CHANGED_THEN: &str =
-    "UPDATE resources SET changed_ms = max(changed_ms, ?3) WHERE bucket = ?1 AND resource = ?2";
+/// The time and the floor that stood in the announcement alone.
+const CHANGED_THEN: &str = "UPDATE resources SET changed_ms = max(changed_ms, ?3), \
+     floor_epoch = iif((floor_epoch, floor_token) < (?4, ?5), ?4, floor_epoch), \
+     floor_token = iif((floor_epoch, floor_token) < (?4, ?5), ?5, floor_token) \
+     WHERE bucket = ?1 AND resource = ?2";
 
 /// Writes what becomes of announcements. Those that go are first: an id that was withdrawn may be announced anew.
 pub(super) fn write(connection: &Connection, changes: &ChangeSet) -> Result<(), Fault> {
@@ -52,6 +54,7 @@ pub(super) fn write(connection: &Connection, changes: &ChangeSet) -> Result<(), 
             run_once(connection, "resources", CHANGED_THEN, |values| {
                 values.name(&row.record.resource);
                 values.time(row.record.created_at);
+                values.position(row.record.position);
             })?;
         }
     }

@@ -14,7 +14,7 @@ use super::super::columns::Columns;
 use super::super::fault::Fault;
 use super::super::rows::{self, lease_columns, namespace_columns, resource_columns};
 use super::super::values::{Values, each, first};
-use super::{joined_namespace, joined_resource};
+use super::{heed_announced, joined_namespace, joined_resource};
 
 const LEASE: &str = concat!(
     "SELECT ",
@@ -67,8 +67,9 @@ pub(super) fn lease(
         },
         whole,
     )?;
-    let now = time.now();
-    Ok(found.flatten().map(|(lease, resource, namespace)| LeaseRead { lease, resource, namespace, now }))
+    let Some((lease, mut resource, namespace)) = found.flatten() else { return Ok(None) };
+    heed_announced(connection, &mut resource, &namespace)?;
+    Ok(Some(LeaseRead { lease, resource, namespace, now: time.now() }))
 }
 
 pub(super) fn expired(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<LeaseRef>, Fault> {

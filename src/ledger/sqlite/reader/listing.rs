@@ -16,7 +16,7 @@ use super::super::rows::{
     self, LEASE_WIDTH, document_columns, lease_columns, namespace_columns, resource_columns, target_columns,
 };
 use super::super::values::{each, first};
-use super::joined_namespace;
+use super::{heed_announced, joined_namespace};
 
 macro_rules! resources {
     ($condition:literal) => {
@@ -27,7 +27,7 @@ macro_rules! resources {
             namespace_columns!(),
             ", ",
             lease_columns!(),
-            ", r.id, (SELECT max(a.created_ms) FROM intents AS a WHERE a.bucket = r.bucket AND a.resource = r.resource), ",
+            ", r.id, ",
             document_columns!(),
             " FROM resources AS r \
              LEFT JOIN namespaces AS n ON n.bucket = r.bucket \
@@ -60,6 +60,7 @@ pub(super) fn resource(
 ) -> Result<Option<ResourceRead>, Fault> {
     let found = first(connection, RESOURCE, |values| values.name(resource), |columns| whole(columns, time))?;
     let Some((mut read, id)) = found else { return Ok(None) };
+    heed_announced(connection, &mut read.resource, &read.namespace)?;
     add_targets(connection, &mut read, id)?;
     Ok(Some(read))
 }
@@ -73,7 +74,9 @@ pub(super) fn named(
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         let read = first(connection, RESOURCE, |values| values.name(name), |columns| whole(columns, time))?;
-        found.extend(read.map(|(read, _)| ResourceRead { targets: Vec::new(), ..read }));
+        let Some((mut read, _)) = read else { continue };
+        heed_announced(connection, &mut read.resource, &read.namespace)?;
+        found.push(ResourceRead { targets: Vec::new(), ..read });
     }
     Ok(found)
 }
@@ -107,6 +110,7 @@ pub(super) fn resources(
     )?;
     let mut reads = Vec::with_capacity(found.len());
     for (mut read, id) in found {
+        heed_announced(connection, &mut read.resource, &read.namespace)?;
         add_targets(connection, &mut read, id)?;
         reads.push(read);
     }
@@ -116,7 +120,7 @@ pub(super) fn resources(
 /// A resource without what stands below it, and the id of its row.
 fn whole(columns: &mut Columns<'_>, time: &SharedTime) -> Result<(ResourceRead, i64), Fault> {
     let name = columns.parsed(ResourceName::parse)?;
-    let mut resource = rows::resource(name.clone(), columns)?;
+    let resource = rows::resource(name.clone(), columns)?;
     let namespace = joined_namespace(name.namespace(), columns)?
         .ok_or_else(|| Fault::unreadable(format!("the namespace of {name:?} has no row")))?;
     let lease = match (resource.lease, columns.is_null()?) {
@@ -130,8 +134,6 @@ fn whole(columns: &mut Columns<'_>, time: &SharedTime) -> Result<(ResourceRead, 
         }
     };
     let id = columns.integer()?;
-    // An announcement that changes nothing else is not written down in the row.
-    resource.changed_at = columns.maybe_time()?.unwrap_or_default().max(resource.changed_at);
     let targets = rows::document(columns)?.into_iter().collect();
     Ok((ResourceRead { resource, targets, lease, namespace, now: time.now() }, id))
 }

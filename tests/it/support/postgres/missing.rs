@@ -42,6 +42,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::timelines::postgres::a_ring_holds_the_last_refusals_of_what_is_known",
     "conformance::timelines::postgres::acts_are_told_alike_and_in_pages",
     "conformance::timelines::postgres::those_in_doubt_are_found_by_name",
+    "conformance::undecided::postgres::a_floor_stands_with_the_announcement_that_raised_it",
     "conformance::undecided::postgres::a_lease_waits_for_its_barrier",
     "conformance::undecided::postgres::a_person_ends_a_doubt_once",
     "conformance::undecided::postgres::a_refused_re_creation_stays_refused",
