@@ -111,8 +111,12 @@ pub async fn run(
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
-    let bounds =
-        server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
+    tokio::spawn(door.ledger.counting().run());
+    let bounds = server::Bounds {
+        connections: descriptors::connections(),
+        drain_time: surroundings.drain_time,
+        metrics: door.ledger.metrics().clone(),
+    };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
     let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);

@@ -3,6 +3,7 @@
 mod recovery;
 mod retention;
 mod stores;
+mod telemetry;
 mod timeline;
 mod witness;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
+pub use telemetry::*;
 pub use timeline::*;
 pub use witness::*;
 

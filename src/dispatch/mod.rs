@@ -7,6 +7,7 @@
 
 mod barrier;
 mod drive;
+mod meter;
 mod probe;
 mod recover;
 mod step;
@@ -134,6 +135,12 @@ impl Dispatch {
         self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
     }
 
+    /// How many of them are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        FORWARDS_IN_FLIGHT.saturating_sub(self.shop.room.available_permits())
+    }
+
     /// Time that goes on while the process or the machine sleeps, from some fixed instant.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -204,7 +211,7 @@ impl Dispatch {
     /// [`ReadFailed`] says why nothing was read.
     pub async fn read(&self, namespace: &Namespace, order: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
         match self.shop.upstreams.get(namespace) {
-            Some(upstream) => upstream.read(order).await,
+            Some(upstream) => self.shop.timed(namespace, "read", upstream.read(order)).await,
             None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
         }
     }

@@ -80,6 +80,7 @@ pub(super) async fn run(shop: Arc<Shop>, namespace: Namespace, upstream: Arc<Ups
     let mut pause = PROBE_PAUSE_LEAST;
     loop {
         let earned = probed(&shop, &namespace, &upstream).await;
+        shop.meters(&namespace).probes.of(earned.word()).one();
         note(&namespace, &earned);
         let next: Duration = if earned.admits() {
             pause = PROBE_PAUSE_LEAST;

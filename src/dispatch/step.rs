@@ -37,9 +37,10 @@ pub(super) async fn take(
     since: Duration,
 ) -> Taken {
     let stamp = match &attempt.act {
-        Act::ReadCell => return Taken::Learnt(read_cell(upstream, &attempt.intent).await),
+        Act::ReadCell => return Taken::Learnt(read_cell(shop, upstream, &attempt.intent).await),
         Act::Send(stamp) => stamp.clone(),
     };
+    let namespace = attempt.intent.record.resource.namespace();
     if payload.is_none() {
         *payload = match body(shop, &attempt.intent).await {
             Ok(found) => found,
@@ -49,7 +50,7 @@ pub(super) async fn take(
     let Some(body) = payload.clone() else { return Taken::NotOurs };
     let mut order = order(&attempt.intent, body, stamp);
     if attempt.ask_first {
-        if let Asked::Done(relayed) = upstream.ask(&order).await {
+        if let Asked::Done(relayed) = shop.timed(&namespace, "ask", upstream.ask(&order)).await {
             return Taken::Learnt(Finding::Known(Box::new(relayed)));
         }
     } else {
@@ -61,7 +62,7 @@ pub(super) async fn take(
     if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
         return Taken::NotOurs;
     }
-    Taken::Learnt(learnt(upstream.send(&order).await))
+    Taken::Learnt(learnt(shop.timed(&namespace, "send", upstream.send(&order)).await))
 }
 
 /// What a call taught.
@@ -79,8 +80,9 @@ fn learnt(sent: Sent) -> Finding {
     }
 }
 
-async fn read_cell(upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
-    match upstream.read_cell(&intent.record.resource).await {
+async fn read_cell(shop: &Shop, upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
+    let resource = &intent.record.resource;
+    match shop.timed(&resource.namespace(), "read_cell", upstream.read_cell(resource)).await {
         CellRead::Seen(seen) => Finding::Cell(seen),
         CellRead::Unreadable(reason) => {
             tracing::info!(reason, resource = %intent.record.resource, "a cell could not be read");

@@ -126,6 +126,15 @@ impl AcquisitionHash {
     }
 }
 
+impl AcquisitionTag {
+    /// Its first 8 hexadecimal digits: enough to find the lines of one acquisition together, and nothing that could be
+    /// presented. The id itself would be: whoever knows it may renew and release.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.0.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 impl fmt::Debug for AcquisitionHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AcquisitionHash(…)")

@@ -25,6 +25,10 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// What is served runs nothing in a browser and loads nothing.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 
+/// The template of the path that the router chose.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path(pub(super) &'static str);
+
 /// A panic is a fault of ours: loud in the log, and nothing of it in the answer.
 #[expect(clippy::needless_pass_by_value, reason = "whoever caught the panic hands it over")]
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
@@ -46,7 +50,13 @@ pub(super) async fn around(
     let trace_id = trace_id(request.headers());
     // It holds the path's template, never the path: an acquisition id may stand in it.
     let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path);
+    let (clock, meters) = (&hall.door.clock, &hall.door.ledger.metrics().http);
+    let _answering = meters.in_flight.hold();
+    let (began, method) = (clock.monotonic(), request.method().clone());
     let mut response = rendered(request, id, serve).instrument(span).await;
+    let path = path.or_else(|| response.extensions_mut().remove::<Path>().map(|path| path.0));
+    let took = clock.monotonic().saturating_sub(began);
+    meters.answered(path, method.as_str(), response.status().as_u16(), took);
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(X_REQUEST_ID, value);

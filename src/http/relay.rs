@@ -88,7 +88,8 @@ pub(super) async fn write(
         let began = clock.monotonic();
         let answer = carrying.carry(room).await;
         drop(memory);
-        span.in_scope(|| answer.note(&carrying.member, clock.monotonic().saturating_sub(began)));
+        let took = clock.monotonic().saturating_sub(began);
+        span.in_scope(|| answer.note(ledger.metrics(), &carrying.member, took));
         answer.remember(&ledger, &carrying.member, clock.monotonic());
         answer
     });

@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
+    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, metrics, namespaces, observe,
     operations, resolve, resources, timeline, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
@@ -236,6 +236,11 @@ const ROUTES: &[Route] = &[
         path: "/readyz",
         patterns: &["/readyz"],
         calls: &[read("GET", &["verbose"], |asked| Box::pin(health::readyz(asked)))],
+    },
+    Route {
+        path: "/metrics",
+        patterns: &["/metrics"],
+        calls: &[read("GET", &[], |asked| Box::pin(ready(metrics::show(&asked))))],
     },
     Route {
         path: "/openapi.yaml",

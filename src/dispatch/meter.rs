@@ -1,0 +1,74 @@
+//! How long stores take, and what comes of calling them.
+
+use crate::backing::{Asked, CellRead, ReadAnswer, ReadFailed, Sent};
+use crate::domain::resource::Namespace;
+use crate::telemetry::metrics::UpstreamMeters;
+
+use super::Shop;
+
+/// What came of a call, in one word.
+pub(super) trait Told {
+    fn word(&self) -> &'static str;
+}
+
+impl Told for Sent {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Answered(answer) if answer.relayed.is_success() => "success",
+            Self::Answered(_) => "refused",
+            Self::NotSent(_) => "not_sent",
+            Self::Doubt(_) => "doubt",
+        }
+    }
+}
+
+impl Told for CellRead {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Seen(_) => "success",
+            Self::Unreadable(_) => "failed",
+        }
+    }
+}
+
+impl Told for Asked {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "success",
+            Self::NotFound => "not_found",
+            Self::Unclear(_) => "failed",
+        }
+    }
+}
+
+impl Told for Result<ReadAnswer, ReadFailed> {
+    fn word(&self) -> &'static str {
+        match self {
+            Ok(_) => "success",
+            Err(ReadFailed::Unreachable(_)) => "not_sent",
+            Err(ReadFailed::TimedOut(_) | ReadFailed::Broken(_)) => "failed",
+        }
+    }
+}
+
+impl Shop {
+    /// The meters of a namespace's store.
+    pub(super) fn meters(&self, namespace: &Namespace) -> &UpstreamMeters {
+        &self.ledger.metrics().namespaces.of(namespace.as_str()).upstream
+    }
+
+    /// Counts and times one call of a store.
+    pub(super) async fn timed<T: Told>(
+        &self,
+        namespace: &Namespace,
+        call: &'static str,
+        calling: impl Future<Output = T>,
+    ) -> T {
+        let began = (self.elapsed)();
+        let told = calling.await;
+        let meters = self.meters(namespace);
+        meters.took.took((self.elapsed)().saturating_sub(began));
+        meters.calls.of((call, told.word())).one();
+        told
+    }
+}
