@@ -4,6 +4,7 @@
 
 mod line;
 pub mod metrics;
+pub mod spans;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::OnceLock;

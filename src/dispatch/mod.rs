@@ -11,6 +11,8 @@ mod meter;
 mod probe;
 mod recover;
 mod step;
+mod tell;
+mod trace;
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -27,6 +29,7 @@ use tokio_util::task::TaskTracker;
 pub use crate::backing::spool::{SpoolError, SpoolWriter};
 pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream};
 use crate::domain::entropy::Entropy;
+use crate::domain::operation::OperationId;
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::store::HttpStore;
 use crate::ledger::{Ledger, Unserved};
@@ -168,9 +171,13 @@ impl Dispatch {
         Box::pin(self.shop.tasks.track_future(driving))
     }
 
-    /// Lets an operation go on whose caller waits no longer.
-    pub fn go_on(&self, forwarding: Forwarding) {
-        drop(tokio::spawn(forwarding));
+    /// Lets an operation go on whose caller waits no longer; what becomes of it then the log tells.
+    pub fn go_on(&self, resource: ResourceName, operation: OperationId, forwarding: Forwarding) {
+        tokio::spawn(async move {
+            if let Some(ended) = forwarding.await {
+                tell::settled(&resource, &operation, &ended);
+            }
+        });
     }
 
     /// Starts the resolution of what is undecided on a resource and due.

@@ -10,7 +10,7 @@ use crate::protocol::command::Finding;
 use crate::protocol::outcome::{Act, Attempt};
 use crate::protocol::rows::IntentRow;
 
-use super::Shop;
+use super::{Shop, trace};
 
 /// How old an announced attempt may be before it is looked at again: whoever was stopped in between may have been given
 /// up, and somebody else may have gone on.
@@ -62,7 +62,10 @@ pub(super) async fn take(
     if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
         return Taken::NotOurs;
     }
-    Taken::Learnt(learnt(shop.timed(&namespace, "send", upstream.send(&order)).await))
+    let (span, began) = (trace::enter(&mut order, attempt.intent.record.attempt), (shop.elapsed)());
+    let sent = shop.timed(&namespace, "send", upstream.send(&order)).await;
+    trace::leave(shop, span, &attempt.intent, &sent, (shop.elapsed)().saturating_sub(began));
+    Taken::Learnt(learnt(sent))
 }
 
 /// What a call taught.

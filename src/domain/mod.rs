@@ -21,4 +21,5 @@ pub mod seal;
 pub mod store;
 pub mod subject;
 pub mod time;
+pub mod trace;
 pub mod upstream;

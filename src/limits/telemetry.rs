@@ -26,6 +26,3 @@ pub const SPANS_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a collector may take to answer. What it does not take by then is lost and counted.
 pub const SPANS_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Longest `tracestate` that is passed on, in bytes: what the W3C recommendation asks for at least (section 3.3.1.5).
-pub const TRACE_STATE_BYTES: usize = 512;

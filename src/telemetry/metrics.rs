@@ -9,12 +9,14 @@ mod expose;
 mod namespaces;
 mod parts;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::Timestamp;
 use crate::limits::WORDS_METERED;
+
+use super::spans::Spans;
 
 pub use expose::{CONTENT_TYPE, Now};
 pub use namespaces::{Metered, NamespaceMeters, OTHER, UpstreamMeters};
@@ -91,12 +93,13 @@ pub struct Metrics {
     /// Connections that may be open at once.
     pub connections_most: Level,
     /// Spans that a collector has taken.
-    pub spans_sent: Count,
+    pub spans_sent: Arc<Count>,
     /// Spans that were thrown away: the queue was full, or the collector did not take them.
-    pub spans_lost: Count,
+    pub spans_lost: Arc<Count>,
     /// What only the database knows.
     pub census: Census,
     started: AtomicI64,
+    spans: OnceLock<Spans>,
 }
 
 /// What the last look at the database found.
@@ -126,11 +129,24 @@ impl Metrics {
             connected: Count::default(),
             connections: Level::default(),
             connections_most: Level::default(),
-            spans_sent: Count::default(),
-            spans_lost: Count::default(),
+            spans_sent: Arc::default(),
+            spans_lost: Arc::default(),
+            spans: OnceLock::new(),
             census: Census::default(),
             started: AtomicI64::default(),
         }
+    }
+
+    /// Where the spans of sampled requests go; none where nobody collects them.
+    #[must_use]
+    pub fn spans(&self) -> Option<&Spans> {
+        self.spans.get()
+    }
+
+    /// Collects spans from now on.
+    pub fn collect(&self, spans: Spans) {
+        // The composition root does this once; a second queue would have no task.
+        self.spans.get_or_init(|| spans);
     }
 
     /// Says when the process started.
