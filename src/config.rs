@@ -15,6 +15,7 @@ mod outside;
 mod postgres;
 mod settle;
 mod store;
+mod tracing;
 mod variables;
 mod walk;
 
@@ -34,6 +35,7 @@ pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
 pub use outside::{Nowhere, Outside};
 pub use postgres::PostgresAddress;
+pub use self::tracing::Tracing;
 pub use variables::Variables;
 
 /// The port where none is configured.
@@ -62,6 +64,8 @@ pub struct Config {
     pub max_body_bytes: u64,
     /// How long records of operations and control calls, audit lines and tombstones are kept.
     pub operation_retention: Millis,
+    /// Where spans go; none where nobody collects them.
+    pub tracing: Option<Tracing>,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.

@@ -133,6 +133,10 @@ impl Front {
         let metrics = door.ledger.metrics();
         metrics.http.open(routes().iter().map(|route| route.path));
         metrics.started_at(door.started_at);
+        for code in [Code::Overloaded, Code::Draining, Code::DatabaseUnavailable, Code::CommitUnknown] {
+            // There from the beginning: nobody can be warned of the first one in a series that is not there before.
+            let _there = metrics.unserved.of(code.word());
+        }
         let hall = Arc::new(Hall {
             door,
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),

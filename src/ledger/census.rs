@@ -19,7 +19,7 @@ use super::read::{ReadFailed, Reader};
 /// Looks for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Counting {
     reader: Weak<dyn Reader>,
-    metrics: Arc<Metrics>,
+    metrics: Weak<Metrics>,
 }
 
 /// What one look finds.
@@ -34,7 +34,7 @@ impl Ledger {
     /// The task that looks.
     #[must_use]
     pub fn counting(&self) -> Counting {
-        Counting { reader: Arc::downgrade(&self.reader), metrics: self.metrics.clone() }
+        Counting { reader: Arc::downgrade(&self.reader), metrics: Arc::downgrade(&self.metrics) }
     }
 
     /// What is known now without asking anybody.
@@ -67,31 +67,31 @@ impl Counting {
         let reader = self.reader.upgrade()?;
         let found = look(reader.as_ref()).await;
         drop(reader);
-        let census = &self.metrics.census;
-        census.database_up.put(i64::from(found.is_ok()));
+        let metrics = self.metrics.upgrade()?;
+        metrics.census.database_up.put(i64::from(found.is_ok()));
         match found {
-            Ok(found) => self.count(found),
+            Ok(found) => count(&metrics, found),
             // What was found before stays: it is the last that is known.
             Err(ReadFailed(reason)) => warn!(reason, "the database cannot be looked at for the metrics"),
         }
         Some(())
     }
+}
 
-    fn count(&self, found: Found) {
-        let census = &self.metrics.census;
-        let oldest = found.uncertain.iter().map(|intent| intent.record.created_at).min();
-        let age = oldest.map(|oldest| oldest.until(found.now).get()).unwrap_or_default();
-        census.oldest_uncertain_ms.put(i64::try_from(age).unwrap_or(i64::MAX));
-        *census.durability.lock().unwrap_or_else(PoisonError::into_inner) = found.durability;
-        let (intents, uncertain) = (by_namespace(&found.intents), by_namespace(&found.uncertain));
-        // Those that come first get series of their own.
-        for name in intents.keys().chain(uncertain.keys()) {
-            let _known = self.metrics.namespaces.of(name);
-        }
-        for (name, meters) in self.metrics.namespaces.each() {
-            meters.intents.set(intents.get(name).copied().unwrap_or_default());
-            meters.uncertain.set(uncertain.get(name).copied().unwrap_or_default());
-        }
+fn count(metrics: &Metrics, found: Found) {
+    let census = &metrics.census;
+    let oldest = found.uncertain.iter().map(|intent| intent.record.created_at).min();
+    let age = oldest.map(|oldest| oldest.until(found.now).get()).unwrap_or_default();
+    census.oldest_uncertain_ms.put(i64::try_from(age).unwrap_or(i64::MAX));
+    *census.durability.lock().unwrap_or_else(PoisonError::into_inner) = found.durability;
+    let (intents, uncertain) = (by_namespace(&found.intents), by_namespace(&found.uncertain));
+    // Those that come first get series of their own.
+    for name in intents.keys().chain(uncertain.keys()) {
+        let _known = metrics.namespaces.of(name);
+    }
+    for (name, meters) in metrics.namespaces.each() {
+        meters.intents.set(intents.get(name).copied().unwrap_or_default());
+        meters.uncertain.set(uncertain.get(name).copied().unwrap_or_default());
     }
 }
 

@@ -121,7 +121,7 @@ impl Metrics {
             namespaces: Metered::of_all(namespaces),
             http: HttpMeters::default(),
             unserved: Tally::with(WORDS_METERED),
-            commits: Tally::with(WORDS_METERED),
+            commits: Tally::beginning_with(&["committed", "conflict", "unknown", "failed"]),
             commit_took: Histogram::of_time(TIMES),
             batch: Histogram::of_things(SIZES),
             reads_failed: Count::default(),

@@ -21,15 +21,6 @@ use crate::limits::{SPANS_AT_ONCE, SPANS_PAUSE, SPANS_TIMEOUT, SPANS_WAITING};
 
 use super::metrics::Count;
 
-/// Where spans go, and of how many requests.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Collector {
-    /// The address, with its path: `http://127.0.0.1:4318/v1/traces`.
-    pub endpoint: String,
-    /// Which share of the requests that belong to no trace yet begins one that is collected: 0 to 1.
-    pub ratio: f64,
-}
-
 /// On which side of a call a span stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -68,12 +59,14 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Starts the task that sends spans on. It ends when the queue is gone and empty.
+    /// Starts the task that sends spans to an address, with its path, such as `http://127.0.0.1:4318/v1/traces`; of a million
+    /// requests that belong to no trace yet so many begin one that is collected. It ends when the queue is gone and empty.
     ///
     /// # Errors
     /// When the collector's address is none.
     pub fn start(
-        collector: &Collector,
+        endpoint: &str,
+        per_million: u32,
         sent: Arc<Count>,
         lost: Arc<Count>,
     ) -> anyhow::Result<(Self, JoinHandle<()>)> {
@@ -86,7 +79,7 @@ impl Spans {
         let mut exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)
-            .with_endpoint(&collector.endpoint)
+            .with_endpoint(endpoint)
             .with_timeout(SPANS_TIMEOUT)
             .build()?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -94,7 +87,7 @@ impl Spans {
         exporter.set_resource(&resource.build());
         let (queue, waiting) = mpsc::channel(SPANS_WAITING);
         let sending = tokio::spawn(send(exporter, waiting, sent, lost.clone()));
-        Ok((Self { queue, below: share(collector.ratio), lost }, sending))
+        Ok((Self { queue, below: share(per_million), lost }, sending))
     }
 
     /// Whether a trace that begins here is sampled. The name alone tells, so every gateway says the same.
@@ -111,11 +104,10 @@ impl Spans {
     }
 }
 
-/// The share of all numbers below this one.
-fn share(ratio: f64) -> u64 {
-    // Without casts: the same share of a duration, which keeps 64 bits of nanoseconds.
-    let share = Duration::from_nanos(u64::MAX).mul_f64(ratio.clamp(0.0, 0.999_999_999));
-    if ratio >= 1.0 { u64::MAX } else { u64::try_from(share.as_nanos()).unwrap_or(u64::MAX) }
+/// The bound below which that share of all numbers lies.
+fn share(per_million: u32) -> u64 {
+    let all = per_million >= 1_000_000;
+    if all { u64::MAX } else { u64::MAX.div_euclid(1_000_000).saturating_mul(u64::from(per_million)) }
 }
 
 async fn send(
@@ -189,7 +181,7 @@ mod tests {
     /// sampled, and all of them at 1.
     #[test]
     fn about_the_share_that_was_asked_for_is_sampled() {
-        for (ratio, least, most) in [(0.0, 0, 0), (0.25, 2_200, 2_800), (1.0, 10_000, 10_000)] {
+        for (ratio, least, most) in [(0, 0, 0), (250_000, 2_200, 2_800), (1_000_000, 10_000, 10_000)] {
             let below = share(ratio);
             let sampled = (1..=10_000_u64)
                 .filter(|n| {

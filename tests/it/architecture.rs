@@ -57,13 +57,14 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("domain", &[]),
     ("protocol", &["domain"]),
-    ("ledger", &["protocol", "domain", "limits"]),
+    ("ledger", &["protocol", "domain", "telemetry", "limits"]),
     ("backing", &["domain", "limits"]),
-    ("dispatch", &["ledger", "backing", "protocol", "domain", "limits"]),
-    ("http", &["dispatch", "ledger", "protocol", "domain", "limits"]),
+    ("dispatch", &["ledger", "backing", "protocol", "domain", "telemetry", "limits"]),
+    ("http", &["dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
+    ("telemetry", &["domain", "limits"]),
     ("config", &["domain", "limits"]),
     (
         "app",

@@ -12,6 +12,6 @@ mod killed;
 mod paused;
 mod plain;
 mod real;
-mod scene;
+pub(crate) mod scene;
 mod storm;
 mod struck;

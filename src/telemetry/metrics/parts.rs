@@ -156,6 +156,17 @@ impl<K: Copy + Eq> Tally<K> {
         Self { places, rest: Count::default() }
     }
 
+    /// With these words from the beginning, and no place for others: nobody can be warned of the first one of something in
+    /// a series that is not there before.
+    #[must_use]
+    pub fn beginning_with(words: &[K]) -> Self {
+        let tally = Self::with(words.len());
+        for word in words {
+            let _there = tally.of(*word);
+        }
+        tally
+    }
+
     /// The count of a word.
     pub fn of(&self, word: K) -> &Count {
         let found = self.places.iter().find(|(key, _)| *key.get_or_init(|| word) == word);

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Tracing, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
@@ -32,6 +32,7 @@ pub(crate) struct Gateway {
     pub(crate) clock: Arc<ManualClock>,
     namespaces: Namespaces,
     stores: Stores,
+    tracing: Option<Tracing>,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -52,25 +53,30 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
-        Self::fresh(kind, namespaces, Stores::new()).await
+        Self::fresh(kind, namespaces, Stores::new(), None).await
     }
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        Self::fresh(kind, config.namespaces.clone(), config.stores.clone()).await
+        Self::fresh(kind, config.namespaces.clone(), config.stores.clone(), config.tracing.clone()).await
     }
 
-    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores) -> Self {
+    async fn fresh(
+        kind: Kind,
+        namespaces: Namespaces,
+        stores: Stores,
+        tracing: Option<Tracing>,
+    ) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over((namespaces, stores), folder, place, clock, Arc::default()).await
+        Self::over((namespaces, stores, tracing), folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        (namespaces, stores): (Namespaces, Stores),
+        (namespaces, stores, tracing): (Namespaces, Stores, Option<Tracing>),
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -90,6 +96,7 @@ impl Gateway {
             witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
+            tracing: tracing.clone(),
             namespaces: namespaces.clone(),
             stores: stores.clone(),
         };
@@ -98,7 +105,7 @@ impl Gateway {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, stores, folder, place, entropy, shutdown, task }
+        Self { client, clock, namespaces, stores, tracing, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -111,7 +118,7 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
-        let configured = (self.namespaces.clone(), self.stores.clone());
+        let configured = (self.namespaces.clone(), self.stores.clone(), self.tracing.clone());
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
         Self::over(configured, folder, place, clock, entropy).await
