@@ -31,11 +31,11 @@ use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
 
+pub use self::tracing::Tracing;
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
 pub use outside::{Nowhere, Outside};
 pub use postgres::PostgresAddress;
-pub use self::tracing::Tracing;
 pub use variables::Variables;
 
 /// The port where none is configured.

@@ -40,7 +40,8 @@ impl TracingDraft {
     /// None: nobody collects.
     pub(super) fn settle(&self, mistakes: &mut Mistakes) -> Option<Tracing> {
         let endpoint = self.endpoint.found().map(|found| found.value.clone());
-        if let (Some(found), None, false) = (self.per_million.found(), &endpoint, self.endpoint.is_mistaken()) {
+        if let (Some(found), None, false) = (self.per_million.found(), &endpoint, self.endpoint.is_mistaken())
+        {
             let problem = "says how many spans are sent, and nothing says where to; set otlp_endpoint too";
             mistakes.note(&found.place, "tracing.sample_ratio", problem);
         }
@@ -57,7 +58,9 @@ fn endpoint(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<String> {
         return None;
     };
     let problem = if url.scheme() == "https" {
-        Some("spans are sent without TLS; name a collector on this machine or a network of your own by http://")
+        Some(
+            "spans are sent without TLS; name a collector on this machine or a network of your own by http://",
+        )
     } else if url.scheme() != "http" || url.host().is_none() {
         Some("is not an address of HTTP; write one such as \"http://127.0.0.1:4318\"")
     } else if !url.username().is_empty() || url.password().is_some() {

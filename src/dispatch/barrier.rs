@@ -89,13 +89,15 @@ async fn take(
             recover::of_resource(shop, resource.clone()).await;
             None
         }
-        BarrierStep::ReadCell(recorded) => match shop.timed(&namespace, "read_cell", upstream.read_cell(resource)).await {
-            CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
-            CellRead::Unreadable(reason) => {
-                tracing::info!(reason, %resource, "a cell could not be read for a barrier");
-                None
+        BarrierStep::ReadCell(recorded) => {
+            match shop.timed(&namespace, "read_cell", upstream.read_cell(resource)).await {
+                CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
+                CellRead::Unreadable(reason) => {
+                    tracing::info!(reason, %resource, "a cell could not be read for a barrier");
+                    None
+                }
             }
-        },
+        }
         BarrierStep::Rewrite(base, stamp) => rewrite(shop, upstream, resource, base, &stamp).await,
         BarrierStep::Advance(incarnation, position) => {
             let advancing = upstream.advance(resource, incarnation, position);

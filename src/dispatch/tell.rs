@@ -25,7 +25,13 @@ pub(super) fn settled(resource: &ResourceName, operation: &OperationId, ended: &
         }
         Ended::Uncertain => {
             let effect = Effect::Unknown.word();
-            warn!(resource, operation, outcome = "uncertain", effect, "settled: a person has to say what happened");
+            warn!(
+                resource,
+                operation,
+                outcome = "uncertain",
+                effect,
+                "settled: a person has to say what happened"
+            );
         }
         // Whoever goes on with it tells.
         Ended::Moved => {}

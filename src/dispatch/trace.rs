@@ -26,7 +26,13 @@ pub(super) fn enter(order: &mut Order, attempt: u32) -> Option<(Trace, [u8; 8])>
 }
 
 /// Tells the span of an attempt.
-pub(super) fn leave(shop: &Shop, span: Option<(Trace, [u8; 8])>, intent: &IntentRow, sent: &Sent, took: Duration) {
+pub(super) fn leave(
+    shop: &Shop,
+    span: Option<(Trace, [u8; 8])>,
+    intent: &IntentRow,
+    sent: &Sent,
+    took: Duration,
+) {
     let (Some((trace, above)), Some(spans)) = (span, shop.ledger.metrics().spans()) else { return };
     let record = &intent.record;
     spans.tell(&trace, || Span {

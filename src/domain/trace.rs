@@ -43,7 +43,8 @@ impl Trace {
     #[must_use]
     pub fn below(&self, number: u64) -> Self {
         let (_, low) = self.trace.split_at(8);
-        let seed = [u64::from_be_bytes(self.span), number, u64::from_be_bytes(low.try_into().unwrap_or_default())];
+        let seed =
+            [u64::from_be_bytes(self.span), number, u64::from_be_bytes(low.try_into().unwrap_or_default())];
         let mixed = seed.into_iter().fold(0, |so_far: u64, next| mixed(so_far ^ next));
         Self { span: mixed.max(1).to_be_bytes(), ..*self }
     }

@@ -29,11 +29,11 @@ use super::body::{Payload, Spooled, worked};
 use super::decide::Subject;
 use super::fenced::{HEADERS, allowance, in_words_of};
 use super::json::unreadable;
+use super::layers::{TRACEPARENT, TRACESTATE};
 use super::member::{Content, Draft};
 use super::names::Place;
 use super::problem::{Code, Problem};
 use super::query::malformed;
-use super::layers::{TRACEPARENT, TRACESTATE};
 use super::{Asked, extract};
 
 use carry::Carrying;

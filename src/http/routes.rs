@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, metrics, namespaces, observe,
-    operations, resolve, resources, timeline, transfer, writes,
+    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, metrics, namespaces,
+    observe, operations, resolve, resources, timeline, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 

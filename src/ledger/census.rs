@@ -40,7 +40,8 @@ impl Ledger {
     /// What is known now without asking anybody.
     #[must_use]
     pub fn now(&self) -> Now {
-        let waits = |queue: &tokio::sync::mpsc::Sender<_>| queue.max_capacity().saturating_sub(queue.capacity());
+        let waits =
+            |queue: &tokio::sync::mpsc::Sender<_>| queue.max_capacity().saturating_sub(queue.capacity());
         Now {
             queues: self.queues.iter().map(waits).collect(),
             queue_most: QUEUE_COMMANDS,

@@ -46,10 +46,8 @@ pub(super) fn committed(metrics: &Metrics, changes: &ChangeSet, now: Timestamp) 
                 meters.expired.one();
                 told_expired(after);
             }
-            LeaseState::Held
-            | LeaseState::PendingBarrier
-            | LeaseState::Released
-            | LeaseState::Superseded => {}
+            LeaseState::Held | LeaseState::PendingBarrier | LeaseState::Released | LeaseState::Superseded => {
+            }
         }
     }
 }

@@ -9,8 +9,8 @@ mod expose;
 mod namespaces;
 mod parts;
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::Timestamp;
@@ -193,7 +193,13 @@ impl HttpMeters {
     }
 
     /// Counts an answer. A route that is not known is none of those that there are.
-    pub fn answered(&self, route: Option<&'static str>, method: &str, status: u16, took: std::time::Duration) {
+    pub fn answered(
+        &self,
+        route: Option<&'static str>,
+        method: &str,
+        status: u16,
+        took: std::time::Duration,
+    ) {
         let routes = self.routes.get().map(|routes| &**routes).unwrap_or_default();
         let found = route.and_then(|path| routes.iter().find(|one| one.path == path));
         let meters = found.unwrap_or_else(|| self.unmatched.get_or_init(|| RouteMeters::new("unmatched")));

@@ -2,7 +2,6 @@
 
 use super::*;
 
-
 #[test]
 fn a_wait_is_rounded_up_to_whole_seconds_and_never_to_none() {
     assert_eq!(whole_seconds(Duration::from_millis(50)), 1);

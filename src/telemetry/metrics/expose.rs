@@ -136,10 +136,11 @@ impl Page {
             "How long callers waited for a lease, by whether they got it",
             waits,
         )?;
-        sheet.gauges("fencegate_waiters", "Callers that wait for a lease now", [(
-            [],
-            self.metrics.waiting.read(),
-        )])?;
+        sheet.gauges(
+            "fencegate_waiters",
+            "Callers that wait for a lease now",
+            [([], self.metrics.waiting.read())],
+        )?;
         sheet.counters(
             "fencegate_ownership_transfers",
             "Leases granted on a resource that had an owner before",
@@ -191,14 +192,16 @@ impl Page {
         )?;
         let committers: Vec<(String, usize)> =
             now.queues.iter().enumerate().map(|(number, waits)| (number.to_string(), *waits)).collect();
-        let queues = committers.iter().map(|(number, waits)| ([("committer", number.as_str())], whole(*waits)));
+        let queues =
+            committers.iter().map(|(number, waits)| ([("committer", number.as_str())], whole(*waits)));
         sheet.gauges("fencegate_queue_commands", "Commands that wait for a committer now", queues)?;
         let most = [([], whole(now.queue_most))];
         sheet.gauges("fencegate_queue_limit_commands", "Commands that may wait for one committer", most)?;
-        sheet.counters("fencegate_reads_failed", "Reads of the database that failed", [(
-            [],
-            metrics.reads_failed.read(),
-        )])?;
+        sheet.counters(
+            "fencegate_reads_failed",
+            "Reads of the database that failed",
+            [([], metrics.reads_failed.read())],
+        )?;
         sheet.gauges(
             "fencegate_database_up",
             "Whether the last look at the database worked: 1 or 0",
@@ -219,8 +222,7 @@ impl Page {
     fn breakers(&self, sheet: &mut Sheet<'_, '_>) -> fmt::Result {
         let stopped = |name: &str| i64::from(self.now.stopped.iter().any(|one| one == name));
         let known: Vec<&str> = self.metrics.namespaces.each().map(|(name, _)| name).collect();
-        let elsewhere =
-            self.now.stopped.iter().any(|name| name != "*" && !known.contains(&name.as_str()));
+        let elsewhere = self.now.stopped.iter().any(|name| name != "*" && !known.contains(&name.as_str()));
         let each = known.iter().filter(|name| **name != OTHER).map(|name| (*name, stopped(name)));
         let all = each.chain([("*", stopped("*")), (OTHER, i64::from(elsewhere))]);
         sheet.gauges(
@@ -294,9 +296,8 @@ impl Page {
         let answers = metrics.http.each().flat_map(|(route, method, meters)| {
             let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(&meters.classes);
             let counted = classes.map(|(class, count)| (class, count.read())).filter(|(_, count)| *count > 0);
-            counted.map(move |(class, count)| {
-                ([("route", route), ("method", method), ("class", class)], count)
-            })
+            counted
+                .map(move |(class, count)| ([("route", route), ("method", method), ("class", class)], count))
         });
         sheet.counters(
             "fencegate_http_requests",
@@ -310,11 +311,16 @@ impl Page {
             times.map(|(route, method, meters)| ([("route", route), ("method", method)], &meters.took)),
         )?;
         let in_flight = [([], metrics.http.in_flight.read())];
-        sheet.gauges("fencegate_http_requests_in_flight", "Requests that are being answered now", in_flight)?;
-        sheet.counters("fencegate_connections_accepted", "Connections that were accepted", [(
-            [],
-            metrics.connected.read(),
-        )])?;
+        sheet.gauges(
+            "fencegate_http_requests_in_flight",
+            "Requests that are being answered now",
+            in_flight,
+        )?;
+        sheet.counters(
+            "fencegate_connections_accepted",
+            "Connections that were accepted",
+            [([], metrics.connected.read())],
+        )?;
         let open = [([], metrics.connections.read())];
         sheet.gauges("fencegate_connections_open", "Connections that are open now", open)?;
         let most = [([], metrics.connections_most.read())];
@@ -398,7 +404,9 @@ impl Sheet<'_, '_> {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         each.into_iter().try_for_each(|(labels, histogram)| {
             let (sum, count, buckets) = histogram.read();
-            labelled(&mut family, &labels, |one| one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None))
+            labelled(&mut family, &labels, |one| {
+                one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+            })
         })
     }
 }

@@ -98,7 +98,8 @@ impl Histogram {
     }
 
     fn new(of: Of, bounds: &'static [u64]) -> Self {
-        let counts = std::iter::repeat_with(AtomicU64::default).take(bounds.len().saturating_add(1)).collect();
+        let counts =
+            std::iter::repeat_with(AtomicU64::default).take(bounds.len().saturating_add(1)).collect();
         Self { of, bounds, counts, sum: AtomicU64::default() }
     }
 

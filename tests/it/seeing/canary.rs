@@ -81,7 +81,13 @@ fn configure(folder: &Path, upstream: &Upstream, collector: &Collector) {
 }
 
 /// A request with canaries in all that a caller may add to it, in a sampled trace.
-async fn planted(client: &Client, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+async fn planted(
+    client: &Client,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Answer {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let mut request = client
         .request(method, path)
@@ -106,7 +112,9 @@ async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> S
     let mut all: Vec<(&str, String, Vec<(&str, &str)>, String)> = Vec::new();
     for name in ["pages/a", "shop/a", "nobody/a"] {
         let path = format!("/fenced/{name}?secret={QUERY}");
-        for (token, id) in [(token, "op-1"), (token, "op-1"), (&wrong, "op-2"), (seal, "op-3"), (&twice, "op-4")] {
+        for (token, id) in
+            [(token, "op-1"), (token, "op-1"), (&wrong, "op-2"), (seal, "op-3"), (&twice, "op-4")]
+        {
             let headers = vec![("fencing-token", token), ("idempotency-key", id)];
             all.push(("PUT", path.clone(), headers.clone(), PAYLOAD.to_owned()));
             all.push(("PUT", path.clone(), headers.clone(), format!("{PAYLOAD}, another")));
@@ -121,19 +129,55 @@ async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> S
     let body = STANDARD.encode(PAYLOAD);
     let member = |token: &str| json!({"method": "PUT", "resource": "pages/b", "fencing_token": token, "operation_id": "b-1", "body_base64": body, "content_type": FIELD});
     for writes in [json!([member(token)]), json!([member(&wrong)]), json!([member(token), member(token)])] {
-        all.push(("POST", format!("/v1/writes?secret={QUERY}"), vec![json_type], json!({"writes": writes}).to_string()));
+        all.push((
+            "POST",
+            format!("/v1/writes?secret={QUERY}"),
+            vec![json_type],
+            json!({"writes": writes}).to_string(),
+        ));
         all.push(("POST", "/v1/writes".to_owned(), vec![json_type], json!({"writes": writes}).to_string()));
     }
-    for path in ["/v1/leases", "/v1/writes", "/v1/advance/pages/a", "/v1/revoke/pages/a", "/v1/namespaces/pages/epoch"] {
-        for body in [format!("{{\"{PAYLOAD}"), json!({"resource": "pages/a", "unknown": PAYLOAD}).to_string(), PAYLOAD.to_owned()] {
+    for path in [
+        "/v1/leases",
+        "/v1/writes",
+        "/v1/advance/pages/a",
+        "/v1/revoke/pages/a",
+        "/v1/namespaces/pages/epoch",
+    ] {
+        for body in [
+            format!("{{\"{PAYLOAD}"),
+            json!({"resource": "pages/a", "unknown": PAYLOAD}).to_string(),
+            PAYLOAD.to_owned(),
+        ] {
             all.push(("POST", path.to_owned(), vec![json_type], body));
         }
-        all.push(("POST", path.to_owned(), vec![json_type], json!({"fencing_token": wrong, "reason": "r"}).to_string()));
+        all.push((
+            "POST",
+            path.to_owned(),
+            vec![json_type],
+            json!({"fencing_token": wrong, "reason": "r"}).to_string(),
+        ));
     }
-    for path in ["/v1/resources", "/v1/operations", "/v1/status", "/livez", "/readyz", "/metrics", "/nowhere", "/v1/timeline/pages/a"] {
-        all.push(("GET", format!("{path}?secret={QUERY}&limit={QUERY}&cursor={QUERY}"), vec![], String::new()));
+    for path in [
+        "/v1/resources",
+        "/v1/operations",
+        "/v1/status",
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/nowhere",
+        "/v1/timeline/pages/a",
+    ] {
+        all.push((
+            "GET",
+            format!("{path}?secret={QUERY}&limit={QUERY}&cursor={QUERY}"),
+            vec![],
+            String::new(),
+        ));
     }
-    for path in [format!("/v1/leases/{id}"), format!("/v1/leases/{id}/renew"), format!("/v1/leases/{id}/nothing")] {
+    for path in
+        [format!("/v1/leases/{id}"), format!("/v1/leases/{id}/renew"), format!("/v1/leases/{id}/nothing")]
+    {
         for method in ["GET", "POST", "PATCH"] {
             all.push((method, format!("{path}?secret={QUERY}"), vec![json_type], String::new()));
             all.push((method, path.clone(), vec![json_type], format!("{{\"ttl_ms\": \"{FIELD}\"}}")));
@@ -174,7 +218,8 @@ async fn no_canary_sings() {
     let spans = String::from_utf8_lossy(&collector.bytes()).into_owned();
     let keys = fs::read_to_string(folder.path().join("fencegate.key")).unwrap();
     let key = keys.lines().last().unwrap().split(':').nth(1).unwrap().trim().to_owned();
-    let seals: Vec<String> = [&lease, &shop].map(|one| one.token.rsplit('.').next().unwrap().to_owned()).to_vec();
+    let seals: Vec<String> =
+        [&lease, &shop].map(|one| one.token.rsplit('.').next().unwrap().to_owned()).to_vec();
     let plain = [PAYLOAD, WRONG_SEAL, HEADER, QUERY, COOKIE, BEARER, UPSTREAM, ANSWER, FIELD, STATE];
     let body = STANDARD.encode(PAYLOAD);
     let mut secrets: Vec<&str> = plain.to_vec();
@@ -182,7 +227,9 @@ async fn no_canary_sings() {
     secrets.extend(seals.iter().map(String::as_str));
     assert!(log.lines().count() > 50 && told.len() > 5_000 && spans.len() > 5_000, "too little was said");
     for secret in &secrets {
-        for (place, text) in [("the log", &log), ("a scrape", &scrape), ("a span", &spans), ("a problem", &told)] {
+        for (place, text) in
+            [("the log", &log), ("a scrape", &scrape), ("a span", &spans), ("a problem", &told)]
+        {
             let at = text.find(secret);
             let around = at.map(|at| text[at.saturating_sub(300)..].chars().take(500).collect::<String>());
             assert!(around.is_none(), "{secret} stands in {place}: {around:?}");

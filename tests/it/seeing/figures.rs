@@ -46,7 +46,10 @@ async fn what_happened_is_counted_once() {
         ("fencegate_breaker_tripped{namespace=\"*\"}", 0.0),
         ("fencegate_breaker_tripped{namespace=\"pages\"}", 0.0),
         ("fencegate_http_requests_total{route=\"/v1/leases\",method=\"POST\",class=\"2xx\"}", 2.0),
-        ("fencegate_http_requests_total{route=\"/fenced/{namespace}/{name}\",method=\"PUT\",class=\"4xx\"}", 2.0),
+        (
+            "fencegate_http_requests_total{route=\"/fenced/{namespace}/{name}\",method=\"PUT\",class=\"4xx\"}",
+            2.0,
+        ),
         ("fencegate_http_requests_in_flight", 1.0),
         ("fencegate_queue_commands{committer=\"0\"}", 0.0),
     ] {
@@ -67,7 +70,8 @@ async fn nobody_and_nothing_is_named_but_namespaces() {
     let strange = reqwest::Method::from_bytes(b"MADEUP").unwrap();
     Answer::of(client.request(strange, "/v1/leases")).await;
     let text = scrape(&gateway).await;
-    for word in ["secret-plan", "worker-alice", "operation-one", "at-all", "MADEUP", &lease.id, "request_id"] {
+    for word in ["secret-plan", "worker-alice", "operation-one", "at-all", "MADEUP", &lease.id, "request_id"]
+    {
         assert!(!text.contains(word), "{word}:\n{text}");
     }
     assert!(text.contains("route=\"unmatched\""), "{text}");
@@ -94,7 +98,9 @@ async fn waits_are_counted_by_how_they_ended() {
     let ask = json!({"resource": "pages/a", "holder": "bob", "wait_ms": 1});
     assert_eq!(gateway.client.post("/v1/leases", &ask).await.status, 409);
     let text = scrape(&gateway).await;
-    let waits = |result: &str| format!("fencegate_acquire_wait_seconds_count{{namespace=\"pages\",result=\"{result}\"}}");
+    let waits = |result: &str| {
+        format!("fencegate_acquire_wait_seconds_count{{namespace=\"pages\",result=\"{result}\"}}")
+    };
     assert_eq!(value(&text, &waits("in_vain")).to_bits(), 1_f64.to_bits());
     assert_eq!(value(&text, &waits("granted")).to_bits(), 0_f64.to_bits());
     assert_eq!(value(&text, "fencegate_waiters").to_bits(), 0_f64.to_bits());

@@ -39,7 +39,9 @@ async fn used() -> String {
 /// The words of a text that begin with `fencegate_`.
 fn named(text: &str) -> BTreeSet<String> {
     text.match_indices("fencegate_")
-        .filter(|(at, _)| !text[..*at].ends_with(|before: char| before.is_alphanumeric() || "_.-/".contains(before)))
+        .filter(|(at, _)| {
+            !text[..*at].ends_with(|before: char| before.is_alphanumeric() || "_.-/".contains(before))
+        })
         .map(|(at, _)| text[at..].chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect())
         .collect()
 }
@@ -75,7 +77,9 @@ async fn the_names_are_the_same_everywhere() {
     let rows: String = metrics.lines().filter(|line| line.starts_with("| `fencegate_")).collect();
     assert_eq!(named(&rows), families, "docs/METRICS.md and the scrape");
     let mut used = 0;
-    for path in ["ops/grafana/fencegate.json", "ops/prometheus/alerts.yml", "docs/RUNBOOK.md", "docs/METRICS.md"] {
+    for path in
+        ["ops/grafana/fencegate.json", "ops/prometheus/alerts.yml", "docs/RUNBOOK.md", "docs/METRICS.md"]
+    {
         for name in named(&read(path)) {
             let known = series.contains(&name) || families.contains(&name);
             assert!(known, "{path} names {name}, which no gateway tells");
@@ -110,16 +114,22 @@ fn every_alert_leads_to_what_to_do() {
         runbook.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
     let tests = read("ops/prometheus/alerts_test.yml");
     let (mut count, mut led) = (0, BTreeSet::new());
-    for rule in rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
+    for rule in
+        rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap())
+    {
         let name = rule["alert"].as_str().unwrap();
         let to = rule["annotations"]["runbook"].as_str().unwrap_or_else(|| panic!("{name} leads nowhere"));
         let to = to.strip_prefix("docs/RUNBOOK.md#").unwrap_or_else(|| panic!("{name} leads to {to}"));
         assert!(anchors.contains(to), "{name} leads to {to}; there is {anchors:?}");
-        assert!(rule["annotations"]["summary"].is_string() && rule["labels"]["severity"].is_string(), "{name}");
+        assert!(
+            rule["annotations"]["summary"].is_string() && rule["labels"]["severity"].is_string(),
+            "{name}"
+        );
         assert!(runbook.contains(&format!("`{name}`")), "the runbook does not name {name}");
-        let fires = tests.split(&format!("alertname: {name}\n")).skip(1).any(|after| {
-            after.lines().nth(1).is_some_and(|line| line.trim() == "exp_alerts:")
-        });
+        let fires = tests
+            .split(&format!("alertname: {name}\n"))
+            .skip(1)
+            .any(|after| after.lines().nth(1).is_some_and(|line| line.trim() == "exp_alerts:"));
         assert!(fires, "no test makes {name} fire");
         led.insert(to.to_owned());
         count += 1;
@@ -155,8 +165,9 @@ fn the_dashboard_is_one_that_grafana_takes() {
 /// Runs promtool beside the rules. Without one nothing is checked, which is said; in CI that is a failure.
 fn promtool(arguments: &[&str], input: Option<&str>) {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found: Option<PathBuf> =
-        std::env::split_paths(&path).map(|folder| folder.join("promtool")).find(|program| is_program(program));
+    let found: Option<PathBuf> = std::env::split_paths(&path)
+        .map(|folder| folder.join("promtool"))
+        .find(|program| is_program(program));
     let Some(program) = found else {
         let needed = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
         let allowed = std::env::var_os("FENCEGATE_TEST_WITHOUT_STORES").is_some_and(|value| value == "1");

@@ -41,7 +41,11 @@ async fn a_store_is_told_the_trace_under_a_span_of_the_gateways_own() {
     assert_ne!(told(0), told(1), "two spans have one name");
     assert_eq!(arrivals[0].header("tracestate"), Some("vendor=1"));
     for arrival in &arrivals[2..] {
-        assert_eq!((arrival.header("traceparent"), arrival.header("tracestate")), (None, None), "{arrival:?}");
+        assert_eq!(
+            (arrival.header("traceparent"), arrival.header("tracestate")),
+            (None, None),
+            "{arrival:?}"
+        );
     }
     scene.gateway.stop().await;
 }
@@ -66,7 +70,9 @@ async fn a_problem_names_the_trace_of_its_request() {
 async fn a_collector_gets_the_request_and_its_attempt() {
     let collector = Collector::start(StatusCode::OK).await;
     let text = collector.configuration();
-    let scene = Scene::of(Kind::Sqlite, "idempotent", "", &format!("policy = \"session\"\n{text}[namespaces.x]")).await;
+    let scene =
+        Scene::of(Kind::Sqlite, "idempotent", "", &format!("policy = \"session\"\n{text}[namespaces.x]"))
+            .await;
     let client = &scene.gateway.client;
     let lease = client.acquire("shop/a", "alice").await;
     client.put("shop/a", &lease.token, "one", "x", &[("traceparent", &given())]).await;
@@ -83,10 +89,17 @@ async fn a_collector_gets_the_request_and_its_attempt() {
     assert_eq!(request.parent_span_id, u64::from_str_radix(CALLER, 16).unwrap().to_be_bytes());
     assert_eq!(call.parent_span_id, request.span_id);
     assert_eq!(known(request, "http.route"), Some("/fenced/{namespace}/{name}"));
-    assert_eq!((known(call, "fencegate.resource"), known(call, "fencegate.operation")), (Some("shop/a"), Some("one")));
+    assert_eq!(
+        (known(call, "fencegate.resource"), known(call, "fencegate.operation")),
+        (Some("shop/a"), Some("one"))
+    );
     let arrived = scene.writes().pop().unwrap();
     let told = arrived.header("traceparent").unwrap().split('-').nth(2).unwrap().to_owned();
-    assert_eq!(call.span_id, u64::from_str_radix(&told, 16).unwrap().to_be_bytes(), "the store was told another span");
+    assert_eq!(
+        call.span_id,
+        u64::from_str_radix(&told, 16).unwrap().to_be_bytes(),
+        "the store was told another span"
+    );
     assert!(request.end_time_unix_nano >= request.start_time_unix_nano);
     let counted = patience::until("they were counted", 10, async || {
         Some(value(&scrape(&scene.gateway).await, "fencegate_trace_spans_total{result=\"exported\"}"))
@@ -109,6 +122,9 @@ async fn a_collector_that_takes_nothing_costs_spans_and_nothing_else() {
             .filter(|count| *count >= 2.0)
     });
     lost.await;
-    assert_eq!(value(&scrape(&gateway).await, "fencegate_trace_spans_total{result=\"exported\"}").to_bits(), 0);
+    assert_eq!(
+        value(&scrape(&gateway).await, "fencegate_trace_spans_total{result=\"exported\"}").to_bits(),
+        0
+    );
     gateway.stop().await;
 }

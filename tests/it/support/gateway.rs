@@ -61,12 +61,7 @@ impl Gateway {
         Self::fresh(kind, config.namespaces.clone(), config.stores.clone(), config.tracing.clone()).await
     }
 
-    async fn fresh(
-        kind: Kind,
-        namespaces: Namespaces,
-        stores: Stores,
-        tracing: Option<Tracing>,
-    ) -> Self {
+    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores, tracing: Option<Tracing>) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
