@@ -90,7 +90,7 @@ async fn take(
             None
         }
         BarrierStep::ReadCell(recorded) => {
-            match shop.timed(&namespace, "read_cell", upstream.read_cell(resource)).await {
+            match shop.timing(&namespace, "read_cell").over(upstream.read_cell(resource).await) {
                 CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
                 CellRead::Unreadable(reason) => {
                     tracing::info!(reason, %resource, "a cell could not be read for a barrier");
@@ -101,7 +101,7 @@ async fn take(
         BarrierStep::Rewrite(base, stamp) => rewrite(shop, upstream, resource, base, &stamp).await,
         BarrierStep::Advance(incarnation, position) => {
             let advancing = upstream.advance(resource, incarnation, position);
-            match shop.timed(&namespace, "advance", advancing).await {
+            match shop.timing(&namespace, "advance").over(advancing.await) {
                 Sent::Answered(answer) if answer.relayed.is_success() => {
                     Some(BarrierFinding::Acknowledged(position))
                 }
@@ -123,7 +123,7 @@ async fn rewrite(
     stamp: &Stamp,
 ) -> Option<BarrierFinding> {
     let rewriting = upstream.rewrite_cell(resource, &base, stamp);
-    match shop.timed(&resource.namespace(), "rewrite", rewriting).await {
+    match shop.timing(&resource.namespace(), "rewrite").over(rewriting.await) {
         Sent::Answered(answer) if answer.relayed.is_success() => match answer.relayed.validator() {
             Some(validator) => Some(BarrierFinding::Rewritten { position: stamp.position, base, validator }),
             None => Some(BarrierFinding::Nothing),

@@ -1,5 +1,7 @@
 //! How long stores take, and what comes of calling them.
 
+use std::time::Duration;
+
 use crate::backing::{Asked, CellRead, ReadAnswer, ReadFailed, Sent};
 use crate::domain::resource::Namespace;
 use crate::telemetry::metrics::UpstreamMeters;
@@ -57,18 +59,26 @@ impl Shop {
         &self.ledger.metrics().namespaces.of(namespace.as_str()).upstream
     }
 
-    /// Counts and times one call of a store.
-    pub(super) async fn timed<T: Told>(
-        &self,
-        namespace: &Namespace,
-        call: &'static str,
-        calling: impl Future<Output = T>,
-    ) -> T {
-        let began = (self.elapsed)();
-        let told = calling.await;
-        let meters = self.meters(namespace);
-        meters.took.took((self.elapsed)().saturating_sub(began));
-        meters.calls.of((call, told.word())).one();
+    /// Begins to time one call of a store. It does not hold the call, whose future is large.
+    pub(super) fn timing(&self, namespace: &Namespace, call: &'static str) -> Timing<'_> {
+        Timing { shop: self, namespace: namespace.clone(), call, began: (self.elapsed)() }
+    }
+}
+
+/// A call that goes on.
+pub(super) struct Timing<'s> {
+    shop: &'s Shop,
+    namespace: Namespace,
+    call: &'static str,
+    began: Duration,
+}
+
+impl Timing<'_> {
+    /// Counts the call by what came of it.
+    pub(super) fn over<T: Told>(self, told: T) -> T {
+        let meters = self.shop.meters(&self.namespace);
+        meters.took.took((self.shop.elapsed)().saturating_sub(self.began));
+        meters.calls.of((self.call, told.word())).one();
         told
     }
 }

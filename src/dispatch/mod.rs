@@ -218,7 +218,7 @@ impl Dispatch {
     /// [`ReadFailed`] says why nothing was read.
     pub async fn read(&self, namespace: &Namespace, order: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
         match self.shop.upstreams.get(namespace) {
-            Some(upstream) => self.shop.timed(namespace, "read", upstream.read(order)).await,
+            Some(upstream) => self.shop.timing(namespace, "read").over(upstream.read(order).await),
             None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
         }
     }

@@ -50,7 +50,7 @@ pub(super) async fn take(
     let Some(body) = payload.clone() else { return Taken::NotOurs };
     let mut order = order(&attempt.intent, body, stamp);
     if attempt.ask_first {
-        if let Asked::Done(relayed) = shop.timed(&namespace, "ask", upstream.ask(&order)).await {
+        if let Asked::Done(relayed) = shop.timing(&namespace, "ask").over(upstream.ask(&order).await) {
             return Taken::Learnt(Finding::Known(Box::new(relayed)));
         }
     } else {
@@ -63,7 +63,7 @@ pub(super) async fn take(
         return Taken::NotOurs;
     }
     let (span, began) = (trace::enter(&mut order, attempt.intent.record.attempt), (shop.elapsed)());
-    let sent = shop.timed(&namespace, "send", upstream.send(&order)).await;
+    let sent = shop.timing(&namespace, "send").over(upstream.send(&order).await);
     trace::leave(shop, span, &attempt.intent, &sent, (shop.elapsed)().saturating_sub(began));
     Taken::Learnt(learnt(sent))
 }
@@ -85,7 +85,7 @@ fn learnt(sent: Sent) -> Finding {
 
 async fn read_cell(shop: &Shop, upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
     let resource = &intent.record.resource;
-    match shop.timed(&resource.namespace(), "read_cell", upstream.read_cell(resource)).await {
+    match shop.timing(&resource.namespace(), "read_cell").over(upstream.read_cell(resource).await) {
         CellRead::Seen(seen) => Finding::Cell(seen),
         CellRead::Unreadable(reason) => {
             tracing::info!(reason, resource = %intent.record.resource, "a cell could not be read");

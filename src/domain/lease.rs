@@ -131,7 +131,8 @@ impl AcquisitionTag {
     /// presented. The id itself would be: whoever knows it may renew and release.
     #[must_use]
     pub fn short(&self) -> String {
-        self.0.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        let [a, b, c, d, ..] = self.0;
+        format!("{a:02x}{b:02x}{c:02x}{d:02x}")
     }
 }
 

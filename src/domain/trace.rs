@@ -6,7 +6,7 @@ use std::fmt;
 /// A trace, and the span in it that is going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
-    trace: [u8; 16],
+    id: [u8; 16],
     span: [u8; 8],
     sampled: bool,
 }
@@ -22,14 +22,14 @@ impl Trace {
         let (trace, span) = (bytes(trace)?, bytes(span)?);
         let ends = version != 0 || parts.next().is_none();
         let whole = ends && version != 0xff && trace != [0; 16] && span != [0; 8];
-        whole.then_some(Self { trace, span, sampled: flags & 1 == 1 })
+        whole.then_some(Self { id: trace, span, sampled: flags & 1 == 1 })
     }
 
     /// A new trace, named by 16 bytes that no other has.
     #[must_use]
     pub fn begun(name: u128, sampled: bool) -> Self {
         let trace = if name == 0 { 1 } else { name };
-        let begun = Self { trace: trace.to_be_bytes(), span: [0; 8], sampled };
+        let begun = Self { id: trace.to_be_bytes(), span: [0; 8], sampled };
         begun.below(0)
     }
 
@@ -42,7 +42,7 @@ impl Trace {
     /// A span below this one; another number gives another span.
     #[must_use]
     pub fn below(&self, number: u64) -> Self {
-        let (_, low) = self.trace.split_at(8);
+        let (_, low) = self.id.split_at(8);
         let seed =
             [u64::from_be_bytes(self.span), number, u64::from_be_bytes(low.try_into().unwrap_or_default())];
         let mixed = seed.into_iter().fold(0, |so_far: u64, next| mixed(so_far ^ next));
@@ -58,7 +58,7 @@ impl Trace {
     /// The trace.
     #[must_use]
     pub const fn trace(&self) -> [u8; 16] {
-        self.trace
+        self.id
     }
 
     /// The span.
@@ -70,7 +70,7 @@ impl Trace {
     /// The trace's name, as it is shown.
     #[must_use]
     pub const fn id(&self) -> TraceId {
-        TraceId(self.trace)
+        TraceId(self.id)
     }
 
     /// As it is sent on.
@@ -91,7 +91,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// Spreads a number over all bits, and no two to the same (the finalizer of SplitMix64).
+/// Spreads a number over all bits, and no two to the same (the finalizer of `SplitMix64`).
 const fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -136,6 +136,15 @@ fn remember(ledger: &Ledger, subject: &Subject, answer: &Result<Outcome, Unserve
     }
 }
 
+/// Of whose acquisition an answer tells, in a few digits of its hash.
+fn acquisition_of(asking: Option<AcquisitionTag>, answer: &Result<Outcome, Unserved>) -> Option<String> {
+    let told = match answer {
+        Ok(Outcome::Granted(grant)) => Some(grant.view.lease.acquisition.tag()),
+        Ok(_) | Err(_) => asking,
+    };
+    told.map(|tag| tag.short())
+}
+
 /// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id, of which
 /// only a few digits of its hash are told.
 fn note(
@@ -145,11 +154,7 @@ fn note(
     latency: Duration,
 ) {
     let latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-    let acquisition = match answer {
-        Ok(Outcome::Granted(grant)) => Some(grant.view.lease.acquisition.tag()),
-        Ok(_) | Err(_) => asking,
-    };
-    let acquisition = acquisition.map(|tag| tag.short());
+    let acquisition = acquisition_of(asking, answer);
     let line = |resource: Option<&str>,
                 token: Option<Position>,
                 operation: Option<&str>,

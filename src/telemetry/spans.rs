@@ -113,24 +113,24 @@ fn share(per_million: u32) -> u64 {
 async fn send(
     exporter: SpanExporter,
     mut waiting: mpsc::Receiver<(Span, SystemTime)>,
-    sent: Arc<Count>,
+    taken: Arc<Count>,
     lost: Arc<Count>,
 ) {
-    let mut spans = Vec::with_capacity(SPANS_AT_ONCE);
+    let mut batch = Vec::with_capacity(SPANS_AT_ONCE);
     let mut well = true;
-    while waiting.recv_many(&mut spans, SPANS_AT_ONCE).await > 0 {
-        if spans.len() < SPANS_AT_ONCE && !waiting.is_closed() {
+    while waiting.recv_many(&mut batch, SPANS_AT_ONCE).await > 0 {
+        if batch.len() < SPANS_AT_ONCE && !waiting.is_closed() {
             tokio::time::sleep(SPANS_PAUSE).await;
-            while spans.len() < SPANS_AT_ONCE
+            while batch.len() < SPANS_AT_ONCE
                 && let Ok(span) = waiting.try_recv()
             {
-                spans.push(span);
+                batch.push(span);
             }
         }
-        let count = u64::try_from(spans.len()).unwrap_or(u64::MAX);
-        let exported = exporter.export(spans.drain(..).map(in_their_words).collect()).await;
-        match exported {
-            Ok(()) => sent.add(count),
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let outcome = exporter.export(batch.drain(..).map(in_their_words).collect()).await;
+        match outcome {
+            Ok(()) => taken.add(count),
             Err(ref error) => {
                 lost.add(count);
                 // Once: whoever cannot be reached is asked every second.
@@ -139,7 +139,7 @@ async fn send(
                 }
             }
         }
-        well = exported.is_ok();
+        well = outcome.is_ok();
     }
 }
 

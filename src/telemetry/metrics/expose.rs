@@ -1,17 +1,19 @@
 //! The text of a scrape: every name with its help, in one place. `docs/METRICS.md` says the same at length.
 
+mod sheet;
+
 use std::fmt;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::registry::Registry;
 
 use super::namespaces::NamespaceMeters;
-use super::parts::{Histogram, Tally};
+use super::parts::Tally;
 use super::{Metrics, OTHER};
+
+use sheet::{Sheet, ms, whole, words};
 
 /// Media type of a scrape.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -59,7 +61,7 @@ struct Page {
 
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut sheet = Sheet(&mut encoder);
+        let mut sheet = Sheet::on(&mut encoder);
         self.decisions(&mut sheet)?;
         self.leases(&mut sheet)?;
         self.ledger(&mut sheet)?;
@@ -348,73 +350,4 @@ impl Page {
         let build = [([("version", env!("CARGO_PKG_VERSION"))], 1)];
         sheet.gauges("fencegate_build_info", "The version that runs; always 1", build)
     }
-}
-
-fn words<'t>(tally: &'t Tally<&'static str>) -> impl Iterator<Item = (&'static str, u64)> + use<'t> {
-    let rest = Some((OTHER, tally.rest())).filter(|(_, count)| *count > 0);
-    tally.each().chain(rest)
-}
-
-fn whole(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn ms(milliseconds: i64) -> Duration {
-    Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default())
-}
-
-/// Writes one family after the other.
-struct Sheet<'s, 'e>(&'s mut DescriptorEncoder<'e>);
-
-impl Sheet<'_, '_> {
-    fn counters<'l, const N: usize>(
-        &mut self,
-        name: &'static str,
-        help: &str,
-        each: impl IntoIterator<Item = ([(&'l str, &'l str); N], u64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        each.into_iter().try_for_each(|(labels, count)| {
-            labelled(&mut family, &labels, |one| one.encode_counter::<NoLabelSet, _, f64>(&count, None))
-        })
-    }
-
-    fn gauges<'l, const N: usize>(
-        &mut self,
-        name: &'static str,
-        help: &str,
-        each: impl IntoIterator<Item = ([(&'l str, &'l str); N], i64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        each.into_iter()
-            .try_for_each(|(labels, level)| labelled(&mut family, &labels, |one| one.encode_gauge(&level)))
-    }
-
-    fn seconds(&mut self, name: &'static str, help: &str, length: Duration) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        family.encode_gauge(&length.as_secs_f64())
-    }
-
-    fn histograms<'l, const N: usize>(
-        &mut self,
-        name: &'static str,
-        help: &str,
-        each: impl IntoIterator<Item = ([(&'l str, &'l str); N], &'l Histogram)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        each.into_iter().try_for_each(|(labels, histogram)| {
-            let (sum, count, buckets) = histogram.read();
-            labelled(&mut family, &labels, |one| {
-                one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-            })
-        })
-    }
-}
-
-fn labelled<const N: usize>(
-    family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); N],
-    encode: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-) -> fmt::Result {
-    if N == 0 { encode(family) } else { encode(&mut family.encode_family(labels)?) }
 }

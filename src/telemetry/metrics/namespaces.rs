@@ -94,12 +94,15 @@ impl NamespaceMeters {
     }
 }
 
+/// Where the meters of one more namespace come to stand.
+type Place = OnceLock<(Box<str>, Box<NamespaceMeters>)>;
+
 /// The meters of all namespaces: those that are configured, the first that come beside them, and one for the rest.
 #[derive(Debug)]
 pub struct Metered {
     configured: BTreeMap<Box<str>, Box<NamespaceMeters>>,
     /// Filled from the front; empty where only configured names are namespaces.
-    others: Box<[OnceLock<(Box<str>, Box<NamespaceMeters>)>]>,
+    others: Box<[Place]>,
     rest: Box<NamespaceMeters>,
 }
 
