@@ -27,7 +27,6 @@ const QUERY: &str = "CANARY-QUERY-c46e";
 const COOKIE: &str = "CANARY-COOKIE-aa91";
 const BEARER: &str = "CANARY-BEARER-0e57";
 const UPSTREAM: &str = "CANARY-UPSTREAM-b3d8";
-const ANSWER: &str = "CANARY-ANSWER-66f1";
 const FIELD: &str = "CANARY-FIELD-2c80";
 const STATE: &str = "CANARY-STATE-d7e4";
 
@@ -102,40 +101,48 @@ async fn planted(
     Answer::of(if body.is_empty() { request } else { request.body(body) }).await
 }
 
-/// Sends right and wrong requests to every part, and gives the bodies of all problems.
-async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> String {
-    let json_type = ("content-type", "application/json");
+/// A request: its method, path, headers and body.
+type Sent = (&'static str, String, Vec<(&'static str, String)>, String);
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn one(method: &'static str, path: &str, headers: &[(&'static str, &str)], body: impl Into<String>) -> Sent {
+    let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    (method, path.to_owned(), headers, body.into())
+}
+
+/// Reads and writes of documents and of a store.
+fn to_the_data_plane(token: &str) -> Vec<Sent> {
+    let (wrong, twice) = (format!("0.1.{WRONG_SEAL}"), format!("{token}, {token}"));
     let seal = token.rsplit('.').next().unwrap();
-    let wrong = format!("0.1.{WRONG_SEAL}");
-    let twice = format!("{token}, {token}");
-    let mut told = String::new();
-    let mut all: Vec<(&str, String, Vec<(&str, &str)>, String)> = Vec::new();
+    let mut all = Vec::new();
     for name in ["pages/a", "shop/a", "nobody/a"] {
-        let path = format!("/fenced/{name}?secret={QUERY}");
+        let (bare, path) = (format!("/fenced/{name}"), format!("/fenced/{name}?secret={QUERY}"));
         for (token, id) in
             [(token, "op-1"), (token, "op-1"), (&wrong, "op-2"), (seal, "op-3"), (&twice, "op-4")]
         {
-            let headers = vec![("fencing-token", token), ("idempotency-key", id)];
-            all.push(("PUT", path.clone(), headers.clone(), PAYLOAD.to_owned()));
-            all.push(("PUT", path.clone(), headers.clone(), format!("{PAYLOAD}, another")));
-            all.push(("PUT", format!("/fenced/{name}"), headers, PAYLOAD.to_owned()));
+            let headers = [("fencing-token", token), ("idempotency-key", id)];
+            all.push(one("PUT", &path, &headers, PAYLOAD));
+            all.push(one("PUT", &path, &headers, format!("{PAYLOAD}, another")));
+            all.push(one("PUT", &bare, &headers, PAYLOAD));
         }
-        for header in ["fencing-sequence", "fencing-incarnation", "if-match", "prefer", "idempotency-key"] {
-            let headers = vec![("fencing-token", token), (header, FIELD)];
-            all.push(("DELETE", format!("/fenced/{name}"), headers, String::new()));
+        for header in ["fencing-sequence", "fencing-incarnation", "if-match", "prefer"] {
+            all.push(one("DELETE", &bare, &[("fencing-token", token), (header, FIELD)], ""));
         }
-        all.push(("GET", path, vec![], String::new()));
+        all.push(one("GET", &path, &[], ""));
     }
-    let body = STANDARD.encode(PAYLOAD);
-    let member = |token: &str| json!({"method": "PUT", "resource": "pages/b", "fencing_token": token, "operation_id": "b-1", "body_base64": body, "content_type": FIELD});
+    all
+}
+
+/// Everything else.
+fn to_the_rest(token: &str, id: &str) -> Vec<Sent> {
+    let (wrong, body) = (format!("0.1.{WRONG_SEAL}"), STANDARD.encode(PAYLOAD));
+    let member = |token: &str| json!({"method": "PUT", "resource": "pages/b", "fencing_token": token, "operation_id": "b-1", "body_base64": body});
+    let mut all = Vec::new();
     for writes in [json!([member(token)]), json!([member(&wrong)]), json!([member(token), member(token)])] {
-        all.push((
-            "POST",
-            format!("/v1/writes?secret={QUERY}"),
-            vec![json_type],
-            json!({"writes": writes}).to_string(),
-        ));
-        all.push(("POST", "/v1/writes".to_owned(), vec![json_type], json!({"writes": writes}).to_string()));
+        for path in [format!("/v1/writes?secret={QUERY}"), "/v1/writes".to_owned()] {
+            all.push(one("POST", &path, &[JSON], json!({"writes": writes}).to_string()));
+        }
     }
     for path in [
         "/v1/leases",
@@ -144,48 +151,36 @@ async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> S
         "/v1/revoke/pages/a",
         "/v1/namespaces/pages/epoch",
     ] {
-        for body in [
-            format!("{{\"{PAYLOAD}"),
-            json!({"resource": "pages/a", "unknown": PAYLOAD}).to_string(),
-            PAYLOAD.to_owned(),
-        ] {
-            all.push(("POST", path.to_owned(), vec![json_type], body));
+        let unknown = json!({"resource": "pages/a", "unknown": PAYLOAD}).to_string();
+        for body in [format!("{{\"{PAYLOAD}"), unknown, PAYLOAD.to_owned()] {
+            all.push(one("POST", path, &[JSON], body));
         }
-        all.push((
-            "POST",
-            path.to_owned(),
-            vec![json_type],
-            json!({"fencing_token": wrong, "reason": "r"}).to_string(),
-        ));
+        all.push(one("POST", path, &[JSON], json!({"fencing_token": wrong, "reason": "r"}).to_string()));
     }
-    for path in [
-        "/v1/resources",
-        "/v1/operations",
-        "/v1/status",
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/nowhere",
-        "/v1/timeline/pages/a",
-    ] {
-        all.push((
-            "GET",
-            format!("{path}?secret={QUERY}&limit={QUERY}&cursor={QUERY}"),
-            vec![],
-            String::new(),
-        ));
+    for path in ["/v1/resources", "/v1/operations", "/v1/status", "/livez", "/readyz", "/metrics", "/nowhere"]
+    {
+        all.push(one("GET", &format!("{path}?secret={QUERY}"), &[], ""));
+        all.push(one("GET", &format!("{path}?limit=1&cursor={QUERY}"), &[], ""));
     }
     for path in
         [format!("/v1/leases/{id}"), format!("/v1/leases/{id}/renew"), format!("/v1/leases/{id}/nothing")]
     {
         for method in ["GET", "POST", "PATCH"] {
-            all.push((method, format!("{path}?secret={QUERY}"), vec![json_type], String::new()));
-            all.push((method, path.clone(), vec![json_type], format!("{{\"ttl_ms\": \"{FIELD}\"}}")));
+            all.push(one(method, &format!("{path}?secret={QUERY}"), &[JSON], ""));
+            all.push(one(method, &path, &[JSON], format!("{{\"ttl_ms\": \"{FIELD}\"}}")));
         }
     }
-    // A store that answers with what nobody must see, and one that does not answer at all.
+    all
+}
+
+/// Sends right and wrong requests to every part, and gives the bodies of all problems.
+async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> String {
+    let mut told = String::new();
+    // A store that does not answer the first of them.
     upstream.fault(Fault::DropAnswer);
-    for (method, path, headers, body) in all {
+    for (method, path, headers, body) in to_the_data_plane(token).into_iter().chain(to_the_rest(token, id)) {
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let answer = planted(client, method, &path, &headers, body).await;
         if answer.header("content-type") == Some("application/problem+json") {
             told.push_str(&answer.text());
@@ -220,7 +215,7 @@ async fn no_canary_sings() {
     let key = keys.lines().last().unwrap().split(':').nth(1).unwrap().trim().to_owned();
     let seals: Vec<String> =
         [&lease, &shop].map(|one| one.token.rsplit('.').next().unwrap().to_owned()).to_vec();
-    let plain = [PAYLOAD, WRONG_SEAL, HEADER, QUERY, COOKIE, BEARER, UPSTREAM, ANSWER, FIELD, STATE];
+    let plain = [PAYLOAD, WRONG_SEAL, HEADER, QUERY, COOKIE, BEARER, UPSTREAM, FIELD, STATE];
     let body = STANDARD.encode(PAYLOAD);
     let mut secrets: Vec<&str> = plain.to_vec();
     secrets.extend([body.as_str(), key.as_str(), lease.id.as_str(), shop.id.as_str()]);

@@ -36,14 +36,14 @@ impl Collector {
         let heard: Arc<Mutex<Heard>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let hears = heard.clone();
+        let listening = heard.clone();
         let take = async move |headers: HeaderMap, body: Bytes| {
             assert_eq!(headers["content-type"], "application/x-protobuf");
             let message = ExportTraceServiceRequest::decode(body.clone()).unwrap();
-            let mut heard = hears.lock().unwrap();
-            heard.messages.push(body.to_vec());
+            let mut kept = listening.lock().unwrap();
+            kept.messages.push(body.to_vec());
             let scopes = message.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
-            heard.spans.extend(scopes.flat_map(|scope| scope.spans));
+            kept.spans.extend(scopes.flat_map(|scope| scope.spans));
             status
         };
         let router = Router::new().route("/v1/traces", post(take));
