@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -35,7 +36,8 @@ use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{DRAIN_TIMEOUT, SPANS_TIMEOUT};
+use crate::telemetry::spans::Spans;
 
 use desks::Desks;
 
@@ -95,6 +97,7 @@ pub async fn run(
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
+    let exporting = collect_spans(&config, &ledger)?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
@@ -114,8 +117,12 @@ pub async fn run(
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
-    let bounds =
-        server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
+    tokio::spawn(door.ledger.counting().run());
+    let bounds = server::Bounds {
+        connections: descriptors::connections(),
+        drain_time: surroundings.drain_time,
+        metrics: door.ledger.metrics().clone(),
+    };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
     let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
@@ -135,8 +142,24 @@ pub async fn run(
             serving.await;
         }
     }
+    if let Some(exporting) = exporting {
+        // Whoever held the queue is gone; a collector that does not answer keeps nobody.
+        drop(tokio::time::timeout(SPANS_TIMEOUT, exporting).await);
+    }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// Starts to collect spans, where the configuration says where they go.
+fn collect_spans(config: &Config, ledger: &Ledger) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let Some(tracing) = &config.tracing else { return Ok(None) };
+    let metrics = ledger.metrics();
+    let (sent, lost) = (metrics.spans_sent.clone(), metrics.spans_lost.clone());
+    let (spans, exporting) = Spans::start(&tracing.endpoint, tracing.per_million, sent, lost)
+        .context("spans cannot be sent to tracing.otlp_endpoint")?;
+    metrics.collect(spans);
+    info!(endpoint = tracing.endpoint, per_million = tracing.per_million, "spans are collected");
+    Ok(Some(exporting))
 }
 
 /// A client for each store behind HTTP.

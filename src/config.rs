@@ -16,6 +16,7 @@ mod postgres;
 mod principals;
 mod settle;
 mod store;
+mod tracing;
 mod variables;
 mod walk;
 
@@ -32,6 +33,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
 
+pub use self::tracing::Tracing;
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
 pub use outside::{Nowhere, Outside, exposed};
@@ -64,6 +66,8 @@ pub struct Config {
     pub max_body_bytes: u64,
     /// How long records of operations and control calls, audit lines and tombstones are kept.
     pub operation_retention: Millis,
+    /// Where spans go; none where nobody collects them.
+    pub tracing: Option<Tracing>,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.

@@ -5,6 +5,7 @@ mod exam;
 mod recovery;
 mod retention;
 mod stores;
+mod telemetry;
 mod timeline;
 mod witness;
 
@@ -15,6 +16,7 @@ pub use exam::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
+pub use telemetry::*;
 pub use timeline::*;
 pub use witness::*;
 

@@ -3,16 +3,28 @@
 //! A normal fence is one line at info; `error` is for what a person must act on.
 
 mod line;
+pub mod metrics;
+pub mod spans;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::OnceLock;
 
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 use crate::limits::{LOG_LINES, LOG_PAUSE};
 
 /// Variable that sets what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
 pub const FILTER_VARIABLE: &str = "FENCEGATE_LOG";
+
+/// Counts the lines that were thrown away: the log is one of the process, whatever runs in it.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Log lines that were thrown away since the process started.
+#[must_use]
+pub fn lines_dropped() -> u64 {
+    DROPPED.get().map_or(0, |counter| u64::try_from(counter.dropped_lines()).unwrap_or(u64::MAX))
+}
 
 /// Rests after each flush, so that under load lines come together: whoever logs then wakes no thread for each of them.
 struct Gathering<W>(W);
@@ -48,6 +60,7 @@ pub fn install() -> anyhow::Result<WorkerGuard> {
         .lossy(true)
         .buffered_lines_limit(LOG_LINES)
         .finish(Gathering(BufWriter::new(std::io::stderr())));
+    DROPPED.get_or_init(|| writer.error_counter());
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.

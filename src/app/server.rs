@@ -20,6 +20,7 @@ use super::desks::Desks;
 use super::framing::Watched;
 use crate::http::{Front, TwoLengths};
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
+use crate::telemetry::metrics::Metrics;
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
 /// that a caller gets a problem and not an empty 431.
@@ -37,6 +38,8 @@ pub(super) struct Bounds {
     pub(super) connections: usize,
     /// How long requests that are under way may take at the end.
     pub(super) drain_time: Duration,
+    /// Where connections are counted.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
@@ -51,6 +54,7 @@ pub(super) async fn serve(
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
     let cut = CancellationToken::new();
+    bounds.metrics.connections_most.set(bounds.connections);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         // A client that has closed its sending side has gone: it must not be granted a lease any more. A command that it
@@ -67,8 +71,11 @@ pub(super) async fn serve(
         };
         let front = front.clone();
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
+        let metrics = bounds.metrics.clone();
+        metrics.connected.one();
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
+            let _open = metrics.connections.hold();
             let Some(stream) = moved(stream) else { return };
             // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
             let mut stream = TimeoutStream::new(stream);

@@ -45,6 +45,10 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "witness": config.witness.as_ref().map(|path| path.display().to_string()),
         "max_body_bytes": config.max_body_bytes,
         "operation_retention_ms": config.operation_retention.get(),
+        "tracing": config.tracing.as_ref().map(|tracing| json!({
+            "otlp_endpoint": tracing.endpoint,
+            "sampled_per_million": tracing.per_million,
+        })),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -122,6 +126,8 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("witness", "/witness"),
             ("largest body", "/max_body_bytes"),
             ("records kept ms", "/operation_retention_ms"),
+            ("spans go to", "/tracing/otlp_endpoint"),
+            ("sampled per million", "/tracing/sampled_per_million"),
         ],
     );
     let namespaces =

@@ -12,6 +12,7 @@ use super::given::{Given, Slot};
 use super::mistake::{Mistakes, Place};
 use super::principals::PrincipalsDraft;
 use super::store::StoreDraft;
+use super::tracing::TracingDraft;
 use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
 use crate::domain::policy::Contract;
@@ -31,6 +32,7 @@ pub(super) struct Draft {
     pub(super) max_connections: Slot<u32>,
     pub(super) max_body_bytes: Slot<u64>,
     pub(super) operation_retention: Slot<Millis>,
+    pub(super) tracing: TracingDraft,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
     pub(super) principals: PrincipalsDraft,

@@ -22,6 +22,7 @@ pub(super) const ROOT: Table = Table {
         "max_connections",
         "max_body_bytes",
         "operation_retention",
+        "tracing",
         "namespaces",
         "principals",
     ],
@@ -33,6 +34,9 @@ pub(super) const NAMESPACE: Table = Table {
     keys: &["store", "policy", "gapless", "contract", "issuer", "scope", "max_body_bytes", "lease"],
     later: &[],
 };
+
+/// `[tracing]`.
+pub(super) const TRACING: Table = Table { keys: &["otlp_endpoint", "sample_ratio"], later: &[] };
 
 /// `lease = { … }`.
 pub(super) const LEASE: Table = Table {
@@ -136,9 +140,13 @@ pub(super) fn likeness(wrong: &str, word: &str) -> f64 {
 /// Where a key belongs that is known, but not in the table it was found in.
 fn home_of(key: &str) -> Option<&'static str> {
     match key {
-        "listen" | "database" | "seal_key_file" | "witness" | "max_connections" | "operation_retention" => {
-            Some("at the top of the file, before the first [table]")
-        }
+        "listen"
+        | "database"
+        | "seal_key_file"
+        | "witness"
+        | "max_connections"
+        | "operation_retention"
+        | "tracing" => Some("at the top of the file, before the first [table]"),
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
             Some("under [namespaces.NAME]")
         }
@@ -152,6 +160,7 @@ fn home_of(key: &str) -> Option<&'static str> {
         "id" | "sha256" | "expires_at" => Some("in `keys = [ { … } ]` of a principal"),
         "file" | "variable" => Some("in `credentials = { … }` of a store"),
         key if STORE.keys.contains(&key) => Some("in `store = { … }` of a namespace"),
+        "otlp_endpoint" | "sample_ratio" => Some("under [tracing]"),
         "external" | "max_jump" => Some("in `issuer = { … }` of a namespace"),
         _ => None,
     }

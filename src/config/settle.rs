@@ -36,6 +36,7 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
         operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
+        tracing: draft.tracing.settle(mistakes),
         namespaces,
         stores,
         principals,

@@ -46,6 +46,7 @@ fn no_file_at_all_is_a_working_gateway() {
             seal_key: KeySource::File("fencegate.key".into()),
             witness: Some("fencegate.witness".into()),
             max_body_bytes: 1_048_576,
+            tracing: None,
             operation_retention: Millis::new(30 * 86_400_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),

@@ -119,6 +119,8 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
             "PRINCIPALS" => take_principals(&variable, draft, mistakes),
             "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
             "WITNESS" => take_witness(&variable, draft, mistakes),
+            "TRACING__OTLP_ENDPOINT" => take_tracing("otlp_endpoint", &variable, Form::Text, draft, mistakes),
+            "TRACING__SAMPLE_RATIO" => take_tracing("sample_ratio", &variable, Form::Toml, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
             _ => match key.strip_prefix(NAMESPACES) {
                 Some(rest) => take_namespace(rest, &variable, draft, mistakes),
@@ -189,6 +191,13 @@ fn take_root(variable: &Variable<'_>, form: Form, draft: &mut Draft, mistakes: &
 fn take_principals(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
     if let Some(item) = variable.item("principals", Form::Toml, mistakes) {
         draft.principals.take(&spot("principals", &item, variable.place), mistakes);
+    }
+}
+
+fn take_tracing(key: &str, variable: &Variable<'_>, form: Form, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let whole = format!("tracing.{key}");
+    if let Some(item) = variable.item(&whole, form, mistakes) {
+        walk::tracing_key(key, &spot(&whole, &item, variable.place), draft, mistakes);
     }
 }
 
@@ -314,6 +323,8 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         "MAX_BODY_BYTES",
         "OPERATION_RETENTION",
         "PRINCIPALS",
+        "TRACING__OTLP_ENDPOINT",
+        "TRACING__SAMPLE_RATIO",
     ];
     let near = known
         .into_iter()

@@ -4,7 +4,7 @@ use toml_edit::TableLike;
 
 use super::draft::{Draft, NamespaceDraft};
 use super::given::{Given, Slot};
-use super::keys::{self, CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, Table};
+use super::keys::{self, CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, TRACING, Table};
 use super::mistake::Mistakes;
 use super::origin::Origin;
 use super::store::NO_SECRET_HERE;
@@ -15,6 +15,12 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
         match name {
             "namespaces" => namespaces(&given, draft, mistakes),
             "principals" => draft.principals.take(&given, mistakes),
+            "tracing" => {
+                let Some(table) = given.table("[tracing]", mistakes) else { continue };
+                for (name, given) in given.entries(table) {
+                    tracing_key(name, &given, draft, mistakes);
+                }
+            }
             "seal_key" => given.wrong(
                 mistakes,
                 "a secret does not stand in the configuration; use `seal_key_file` or the variable FENCEGATE_SEAL_KEY",
@@ -25,6 +31,12 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
             }
         }
     }
+}
+
+/// Takes one key of `[tracing]`.
+pub(super) fn tracing_key(name: &str, given: &Given<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let known = draft.tracing.take(name, given, mistakes);
+    note_unknown(known, name, given, TRACING, mistakes);
 }
 
 fn namespaces(given: &Given<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {

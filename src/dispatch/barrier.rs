@@ -82,22 +82,26 @@ async fn take(
     resource: &ResourceName,
     step: BarrierStep,
 ) -> Option<BarrierFinding> {
+    let namespace = resource.namespace();
     match step {
         BarrierStep::Stands(_) | BarrierStep::Quarantined(_) => None,
         BarrierStep::Undecided(_) => {
             recover::of_resource(shop, resource.clone()).await;
             None
         }
-        BarrierStep::ReadCell(recorded) => match upstream.read_cell(resource).await {
-            CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
-            CellRead::Unreadable(reason) => {
-                tracing::info!(reason, %resource, "a cell could not be read for a barrier");
-                None
+        BarrierStep::ReadCell(recorded) => {
+            match shop.timing(&namespace, "read_cell").over(upstream.read_cell(resource).await) {
+                CellRead::Seen(seen) => Some(BarrierFinding::Cell { recorded, seen }),
+                CellRead::Unreadable(reason) => {
+                    tracing::info!(reason, %resource, "a cell could not be read for a barrier");
+                    None
+                }
             }
-        },
-        BarrierStep::Rewrite(base, stamp) => rewrite(upstream, resource, base, &stamp).await,
+        }
+        BarrierStep::Rewrite(base, stamp) => rewrite(shop, upstream, resource, base, &stamp).await,
         BarrierStep::Advance(incarnation, position) => {
-            match upstream.advance(resource, incarnation, position).await {
+            let advancing = upstream.advance(resource, incarnation, position);
+            match shop.timing(&namespace, "advance").over(advancing.await) {
                 Sent::Answered(answer) if answer.relayed.is_success() => {
                     Some(BarrierFinding::Acknowledged(position))
                 }
@@ -112,12 +116,14 @@ async fn take(
 
 /// What a rewrite that did not answer plainly has left is read from the cell.
 async fn rewrite(
+    shop: &Shop,
     upstream: &Arc<Upstream>,
     resource: &ResourceName,
     base: Base,
     stamp: &Stamp,
 ) -> Option<BarrierFinding> {
-    match upstream.rewrite_cell(resource, &base, stamp).await {
+    let rewriting = upstream.rewrite_cell(resource, &base, stamp);
+    match shop.timing(&resource.namespace(), "rewrite").over(rewriting.await) {
         Sent::Answered(answer) if answer.relayed.is_success() => match answer.relayed.validator() {
             Some(validator) => Some(BarrierFinding::Rewritten { position: stamp.position, base, validator }),
             None => Some(BarrierFinding::Nothing),

@@ -26,6 +26,7 @@ pub(super) async fn drive(shop: &Arc<Shop>, attempt: Attempt, since: Duration) -
         return Ended::Moved;
     }
     let _done = Working { shop, key: &key };
+    let _busy = shop.meters(&key.0.namespace()).lanes.hold();
     driven(shop, &upstream, &key, attempt, since).await
 }
 

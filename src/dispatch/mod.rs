@@ -7,9 +7,12 @@
 
 mod barrier;
 mod drive;
+mod meter;
 mod probe;
 mod recover;
 mod step;
+mod tell;
+mod trace;
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -26,6 +29,7 @@ use tokio_util::task::TaskTracker;
 pub use crate::backing::spool::{SpoolError, SpoolWriter};
 pub use crate::backing::{ReadAnswer, ReadFailed, ReadOrder, Upstream, VersionsSeen};
 use crate::domain::entropy::Entropy;
+use crate::domain::operation::OperationId;
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::store::HttpStore;
 use crate::ledger::{Ledger, Unserved};
@@ -134,6 +138,12 @@ impl Dispatch {
         self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
     }
 
+    /// How many of them are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        FORWARDS_IN_FLIGHT.saturating_sub(self.shop.room.available_permits())
+    }
+
     /// Time that goes on while the process or the machine sleeps, from some fixed instant.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -161,9 +171,13 @@ impl Dispatch {
         Box::pin(self.shop.tasks.track_future(driving))
     }
 
-    /// Lets an operation go on whose caller waits no longer.
-    pub fn go_on(&self, forwarding: Forwarding) {
-        drop(tokio::spawn(forwarding));
+    /// Lets an operation go on whose caller waits no longer; what becomes of it then the log tells.
+    pub fn go_on(&self, resource: ResourceName, operation: OperationId, forwarding: Forwarding) {
+        tokio::spawn(async move {
+            if let Some(ended) = forwarding.await {
+                tell::settled(&resource, &operation, &ended);
+            }
+        });
     }
 
     /// Starts the resolution of what is undecided on a resource and due.
@@ -204,7 +218,7 @@ impl Dispatch {
     /// [`ReadFailed`] says why nothing was read.
     pub async fn read(&self, namespace: &Namespace, order: ReadOrder) -> Result<ReadAnswer, ReadFailed> {
         match self.shop.upstreams.get(namespace) {
-            Some(upstream) => upstream.read(order).await,
+            Some(upstream) => self.shop.timing(namespace, "read").over(upstream.read(order).await),
             None => Err(ReadFailed::Unreachable("no upstream is configured for this namespace".to_owned())),
         }
     }

@@ -87,6 +87,7 @@ pub(super) async fn run(shop: Arc<Shop>, namespace: Namespace, upstream: Arc<Ups
         // What stands already may lead to what was there before, and what others learn meanwhile is not the probe's.
         let trial = upstream.anew();
         let earned = probed(&shop, &namespace, &trial).await;
+        shop.meters(&namespace).probes.of(earned.word()).one();
         note(&namespace, &earned);
         if earned == Earned::Passed {
             upstream.has_passed(&trial, why == Why::Version);

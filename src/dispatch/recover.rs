@@ -11,7 +11,7 @@ use crate::protocol::outcome::Settled;
 use crate::protocol::rows::IntentRow;
 use crate::protocol::{Command, Outcome};
 
-use super::{Shop, barrier, drive};
+use super::{Shop, barrier, drive, tell};
 
 /// Looks for what is due until the process stops.
 pub(super) async fn run(shop: Arc<Shop>) {
@@ -71,15 +71,16 @@ fn take_up(shop: &Arc<Shop>, intent: &IntentRow) {
         return;
     }
     let Ok(room) = shop.recoveries.clone().try_acquire_owned() else { return };
-    let working = shop.clone();
+    let (working, resource) = (shop.clone(), key.0.clone());
     shop.spawn(async move {
         let since = (working.elapsed)();
         let resume = Command::Resume(Resume { key, attempt });
         if let Ok(Outcome::Settled(settled)) = working.ledger.submit(resume).await
             && let Settled::Again(attempt) = *settled
         {
-            // What became of it stands in the ledger, and nobody of this process waits for it.
-            drop(drive::drive(&working, attempt, since).await);
+            // Nobody of this process waits for it: the log is told.
+            let (resource, operation) = (resource, attempt.intent.record.operation_id.clone());
+            tell::settled(&resource, &operation, &drive::drive(&working, attempt, since).await);
         }
         drop(room);
     });

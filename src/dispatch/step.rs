@@ -10,7 +10,7 @@ use crate::protocol::command::Finding;
 use crate::protocol::outcome::{Act, Attempt};
 use crate::protocol::rows::IntentRow;
 
-use super::Shop;
+use super::{Shop, trace};
 
 /// How old an announced attempt may be before it is looked at again: whoever was stopped in between may have been given
 /// up, and somebody else may have gone on.
@@ -37,9 +37,10 @@ pub(super) async fn take(
     since: Duration,
 ) -> Taken {
     let stamp = match &attempt.act {
-        Act::ReadCell => return Taken::Learnt(read_cell(upstream, &attempt.intent).await),
+        Act::ReadCell => return Taken::Learnt(read_cell(shop, upstream, &attempt.intent).await),
         Act::Send(stamp) => stamp.clone(),
     };
+    let namespace = attempt.intent.record.resource.namespace();
     if payload.is_none() {
         *payload = match body(shop, &attempt.intent).await {
             Ok(found) => found,
@@ -49,7 +50,7 @@ pub(super) async fn take(
     let Some(body) = payload.clone() else { return Taken::NotOurs };
     let mut order = order(&attempt.intent, body, stamp);
     if attempt.ask_first {
-        if let Asked::Done(relayed) = upstream.ask(&order).await {
+        if let Asked::Done(relayed) = shop.timing(&namespace, "ask").over(upstream.ask(&order).await) {
             return Taken::Learnt(Finding::Known(Box::new(relayed)));
         }
     } else {
@@ -61,7 +62,10 @@ pub(super) async fn take(
     if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
         return Taken::NotOurs;
     }
-    Taken::Learnt(learnt(upstream.send(&order).await))
+    let (span, began) = (trace::enter(&mut order, attempt.intent.record.attempt), (shop.elapsed)());
+    let sent = shop.timing(&namespace, "send").over(upstream.send(&order).await);
+    trace::leave(shop, span, &attempt.intent, &sent, (shop.elapsed)().saturating_sub(began));
+    Taken::Learnt(learnt(sent))
 }
 
 /// What a call taught.
@@ -79,8 +83,9 @@ fn learnt(sent: Sent) -> Finding {
     }
 }
 
-async fn read_cell(upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
-    match upstream.read_cell(&intent.record.resource).await {
+async fn read_cell(shop: &Shop, upstream: &Arc<Upstream>, intent: &IntentRow) -> Finding {
+    let resource = &intent.record.resource;
+    match shop.timing(&resource.namespace(), "read_cell").over(upstream.read_cell(resource).await) {
         CellRead::Seen(seen) => Finding::Cell(seen),
         CellRead::Unreadable(reason) => {
             tracing::info!(reason, resource = %intent.record.resource, "a cell could not be read");

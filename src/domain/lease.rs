@@ -126,6 +126,16 @@ impl AcquisitionHash {
     }
 }
 
+impl AcquisitionTag {
+    /// Its first 8 hexadecimal digits: enough to find the lines of one acquisition together, and nothing that could be
+    /// presented. The id itself would be: whoever knows it may renew and release.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let [a, b, c, d, ..] = self.0;
+        format!("{a:02x}{b:02x}{c:02x}{d:02x}")
+    }
+}
+
 impl fmt::Debug for AcquisitionHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AcquisitionHash(…)")

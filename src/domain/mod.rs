@@ -23,4 +23,5 @@ pub mod seal;
 pub mod store;
 pub mod subject;
 pub mod time;
+pub mod trace;
 pub mod upstream;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span, info};
 
+use crate::domain::lease::AcquisitionTag;
 use crate::domain::operation::{Effect, OperationId};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
@@ -19,6 +20,7 @@ use crate::protocol::outcome::{MemberVerdict, Verdict};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::Hall;
+use super::count::{self, Asking};
 use super::problem::{self, Problem};
 
 /// What a log line says of a command before its outcome is known.
@@ -44,11 +46,14 @@ impl Hall {
         };
         let resource = subject.resource.clone();
         let (ledger, clock) = (self.door.ledger.clone(), self.door.clock.clone());
+        let asking = Asking::of(&command);
         let task = async move {
             let began = clock.monotonic();
             let answer = ledger.submit(command).await;
             drop(memory);
-            note(&subject, &answer, clock.monotonic().saturating_sub(began));
+            let took = clock.monotonic().saturating_sub(began);
+            count::answer(ledger.metrics(), asking.kind, &subject, &answer, took);
+            note(&subject, asking.acquisition, &answer, took);
             remember(&ledger, &subject, &answer, clock.monotonic());
             answer
         };
@@ -75,7 +80,9 @@ impl Hall {
     ) -> Result<Outcome, Problem> {
         let began = self.door.clock.monotonic();
         let answer = self.door.ledger.acquire(acquire, budget, keeps_place, &self.door.draining).await;
-        note(&subject, &answer, self.door.clock.monotonic().saturating_sub(began));
+        let (took, asking) = (self.door.clock.monotonic().saturating_sub(began), Asking::waiting());
+        count::answer(self.door.ledger.metrics(), asking.kind, &subject, &answer, took);
+        note(&subject, asking.acquisition, &answer, took);
         remember(&self.door.ledger, &subject, &answer, self.door.clock.monotonic());
         answer.map_err(|unserved| {
             let problem = problem::unserved(&unserved, None);
@@ -129,9 +136,25 @@ fn remember(ledger: &Ledger, subject: &Subject, answer: &Result<Outcome, Unserve
     }
 }
 
-/// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id.
-fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration) {
+/// Of whose acquisition an answer tells, in a few digits of its hash.
+fn acquisition_of(asking: Option<AcquisitionTag>, answer: &Result<Outcome, Unserved>) -> Option<String> {
+    let told = match answer {
+        Ok(Outcome::Granted(grant)) => Some(grant.view.lease.acquisition.tag()),
+        Ok(_) | Err(_) => asking,
+    };
+    told.map(|tag| tag.short())
+}
+
+/// One line per decision: identifiers, outcome, effect and latency; never a payload, a seal or an acquisition id, of which
+/// only a few digits of its hash are told.
+fn note(
+    subject: &Subject,
+    asking: Option<AcquisitionTag>,
+    answer: &Result<Outcome, Unserved>,
+    latency: Duration,
+) {
     let latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+    let acquisition = acquisition_of(asking, answer);
     let line = |resource: Option<&str>,
                 token: Option<Position>,
                 operation: Option<&str>,
@@ -139,7 +162,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
                 effect: Effect| {
         let token = token.map(|position| position.to_string());
         let effect = effect.word();
-        info!(resource, token, operation, outcome, effect, latency_us, "decided");
+        info!(resource, token, operation, acquisition, outcome, effect, latency_us, "decided");
     };
     let resource = subject.resource.as_ref().map(ResourceName::as_str);
     let one = |outcome, effect| line(resource, subject.position, None, outcome, effect);
@@ -187,7 +210,7 @@ fn note(subject: &Subject, answer: &Result<Outcome, Unserved>, latency: Duration
             let operation = record.operation_id.as_str();
             line(resource, Some(record.position), Some(operation), record.state.word(), Effect::None);
         }
-        Ok(Outcome::Ahead(ahead)) => note(subject, &Ok(ahead.outcome.clone()), latency),
+        Ok(Outcome::Ahead(ahead)) => note(subject, asking, &Ok(ahead.outcome.clone()), latency),
         Ok(Outcome::Barrier(_)) => one("barrier", Effect::None),
         Ok(Outcome::Refused(refusal)) => {
             let code = problem::code_of(refusal);

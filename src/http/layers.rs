@@ -4,27 +4,40 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 use uuid::Uuid;
 
+use crate::domain::trace::{Trace, TraceId};
+use crate::telemetry::spans::{Side, Span};
+
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
 use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_ID};
 use super::{Door, Hall, extract};
+
+/// W3C Trace Context.
+pub(super) const TRACEPARENT: &str = "traceparent";
+/// What vendors wrote about it.
+pub(super) const TRACESTATE: &str = "tracestate";
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// What is served runs nothing in a browser and loads nothing.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+
+/// The template of the path that the router chose.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path(pub(super) &'static str);
 
 /// A panic is a fault of ours: loud in the log, and nothing of it in the answer.
 #[expect(clippy::needless_pass_by_value, reason = "whoever caught the panic hands it over")]
@@ -39,15 +52,30 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
 /// are rendered, headers that protect are added, and the request gets its id and its span.
 pub(super) async fn around(
     hall: &Hall,
-    request: Request,
+    mut request: Request,
     path: Option<&'static str>,
     serve: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let id = hall.request_ids.next(&hall.door);
-    let trace_id = trace_id(request.headers());
+    let trace = traced(hall, id, request.headers());
+    let shown = trace.map(|(trace, _)| trace.id());
+    let trace_id = shown.map(tracing::field::display);
+    if let Some((trace, _)) = trace {
+        request.extensions_mut().insert(trace);
+    }
     // It holds the path's template, never the path: an acquisition id may stand in it.
     let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path, principal = Empty);
-    let mut response = rendered(request, id, serve).instrument(span).await;
+    let (clock, meters) = (&hall.door.clock, &hall.door.ledger.metrics().http);
+    let _answering = meters.in_flight.hold();
+    let (began, method) = (clock.monotonic(), request.method().clone());
+    let mut response = rendered(request, (id, shown), serve).instrument(span).await;
+    let path = path.or_else(|| response.extensions_mut().remove::<Path>().map(|path| path.0));
+    let took = clock.monotonic().saturating_sub(began);
+    meters.answered(path, method.as_str(), response.status().as_u16(), took);
+    if let (Some((trace, parent)), Some(spans)) = (trace, hall.door.ledger.metrics().spans()) {
+        let status = response.status();
+        spans.tell(&trace, || told(trace, parent, path, &method, status, took));
+    }
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(X_REQUEST_ID, value);
@@ -59,7 +87,7 @@ pub(super) async fn around(
 /// answers out of caches and their content from being run.
 async fn rendered(
     request: Request,
-    request_id: Uuid,
+    (request_id, trace_id): (Uuid, Option<TraceId>),
     serve: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let uri = request.uri().clone();
@@ -69,7 +97,8 @@ async fn rendered(
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let known = [FENCING_GUARANTEE, FENCING_WARNING];
         let kept = known.map(|name| (response.headers_mut().remove(&name), name));
-        response = problem.render(&Instance { path: uri.path().to_owned(), request_id, safe, data_plane });
+        response =
+            problem.render(&Instance { path: uri.path().to_owned(), request_id, trace_id, safe, data_plane });
         for (value, name) in kept {
             if let Some(value) = value {
                 response.headers_mut().insert(name, value);
@@ -123,18 +152,47 @@ impl RequestIds {
     }
 }
 
-/// The trace that the caller's request belongs to (W3C Trace Context, version 00); one that is not well formed is
-/// none.
-fn trace_id(headers: &HeaderMap) -> Option<&str> {
-    let mut parts = headers.get("traceparent")?.to_str().ok()?.split('-');
-    let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let hex = |text: &str, length: usize| {
-        text.len() == length && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
-    };
-    let given = |text: &str| text.chars().any(|c| c != '0');
-    let form =
-        version == "00" && hex(trace, 32) && hex(parent, 16) && hex(flags, 2) && parts.next().is_none();
-    (form && given(trace) && given(parent)).then_some(trace)
+/// The trace that a request belongs to under the span that serves it, and the span above that: the caller's trace where it
+/// names one, and one of the gateway's own where spans are collected.
+fn traced(hall: &Hall, request_id: Uuid, headers: &HeaderMap) -> Option<(Trace, Option<[u8; 8]>)> {
+    let number = request_id.as_u64_pair().1;
+    if let Some(given) = given_trace(headers) {
+        return Some((given.below(number), Some(given.span())));
+    }
+    let spans = hall.door.ledger.metrics().spans()?;
+    // It is as rare as the request id, and reads the same.
+    let begun = Trace::begun(request_id.as_u128(), false);
+    Some((begun.with_sampling(spans.samples(&begun)), None))
+}
+
+/// The span of a request.
+fn told(
+    trace: Trace,
+    parent: Option<[u8; 8]>,
+    path: Option<&'static str>,
+    method: &Method,
+    status: StatusCode,
+    took: Duration,
+) -> Span {
+    // A method that is none of ours is the caller's own text.
+    let method = if method_is_known(method) { method.as_str() } else { "other" };
+    let route = path.unwrap_or("unmatched");
+    let known = vec![
+        ("http.request.method", method.to_owned()),
+        ("http.route", route.to_owned()),
+        ("http.response.status_code", status.as_str().to_owned()),
+    ];
+    let (name, failed) = (format!("{method} {route}"), status.is_server_error());
+    Span { trace, parent, side: Side::Serves, name, took, known, failed }
+}
+
+fn method_is_known(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::PATCH, Method::DELETE].contains(method)
+}
+
+/// The trace that the caller names (W3C Trace Context); one that is not well formed is none.
+fn given_trace(headers: &HeaderMap) -> Option<Trace> {
+    Trace::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
 /// The head of an answer. Its length is that of the body it does not have.
@@ -145,23 +203,4 @@ fn without_body(response: Response) -> Response {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     Response::from_parts(head, Body::empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_is_taken_over_only_when_it_is_well_formed() {
-        let read = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("traceparent", HeaderValue::from_static(text));
-            trace_id(&headers).map(str::to_owned)
-        };
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").as_deref(), Some(trace));
-        assert_eq!(read("00-00000000000000000000000000000000-00f067aa0ba902b7-01"), None);
-        assert_eq!(read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"), None);
-        assert_eq!(read("secret"), None);
-    }
 }

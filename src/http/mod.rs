@@ -7,6 +7,7 @@ mod acquire;
 mod advance;
 mod body;
 mod control;
+mod count;
 mod decide;
 mod definition;
 mod docs;
@@ -19,6 +20,7 @@ mod json;
 mod layers;
 mod leases;
 mod member;
+mod metrics;
 mod names;
 mod namespaces;
 mod observe;
@@ -136,6 +138,13 @@ impl Front {
     /// Every route of [`routes()`], and a problem for everything else.
     #[must_use]
     pub fn new(door: Door) -> Self {
+        let metrics = door.ledger.metrics();
+        metrics.http.open(routes().iter().map(|route| route.path));
+        metrics.started_at(door.started_at);
+        for code in [Code::Overloaded, Code::Draining, Code::DatabaseUnavailable, Code::CommitUnknown] {
+            // There from the beginning: nobody can be warned of the first one in a series that is not there before.
+            let _there = metrics.unserved.of(code.word());
+        }
         let hall = Arc::new(Hall {
             door,
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
@@ -148,7 +157,10 @@ impl Front {
                 let hall = hall.clone();
                 let named = async move |request| {
                     Span::current().record("path", route.path);
-                    served(&hall, route, request).await
+                    let mut response = served(&hall, route, request).await;
+                    // Whoever counts stands outside the router.
+                    response.extensions_mut().insert(layers::Path(route.path));
+                    response
                 };
                 others = others.route(pattern, any(named));
             }

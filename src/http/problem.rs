@@ -7,6 +7,7 @@
 mod blockers;
 mod code;
 mod detail;
+mod instance;
 mod refusal;
 mod status;
 
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 use crate::domain::operation::Effect;
 use crate::domain::position::Position;
+use crate::domain::trace::TraceId;
 use crate::ledger::Unserved;
 use crate::limits;
 use crate::protocol::rows::Mark;
@@ -30,6 +32,7 @@ use super::wire::{self, MarkView, Shown};
 
 use blockers::BlockerJson;
 pub use code::Code;
+pub(super) use instance::Instance;
 pub(super) use refusal::{
     About, code_of, effect_of, effect_of_done, refused, refused_call, refused_member, refused_write,
 };
@@ -73,31 +76,6 @@ pub(super) struct RefusedMember {
     pub(super) effect: &'static str,
 }
 
-/// What a problem has to know of its request.
-#[derive(Debug, Clone)]
-pub(super) struct Instance {
-    pub(super) path: String,
-    pub(super) request_id: Uuid,
-    /// Whether the method promises to change nothing.
-    pub(super) safe: bool,
-    /// Whether it was sent to the data plane, where every answer has its effect in a header.
-    pub(super) data_plane: bool,
-}
-
-impl Instance {
-    /// The path, without the acquisition id that may stand in it: whoever knows one may release the lease, and error
-    /// bodies are logged in many places.
-    fn shown(&self) -> Cow<'_, str> {
-        match self.path.strip_prefix("/v1/leases/") {
-            None => Cow::Borrowed(&self.path),
-            Some(rest) => {
-                let below = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default();
-                Cow::Owned(format!("/v1/leases/-{below}"))
-            }
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct ProblemJson<'a> {
     r#type: String,
@@ -119,6 +97,8 @@ struct ProblemJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<&'a str>,
     request_id: Shown<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<Shown<TraceId>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<&'a [RefusedMember]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,6 +282,7 @@ impl Problem {
             current: more.current.map(MarkView::of),
             operation: more.operation.as_deref(),
             request_id: Shown(instance.request_id),
+            trace_id: instance.trace_id.map(Shown),
             members: (!more.members.is_empty()).then_some(more.members.as_slice()),
             blockers: (!more.blockers.is_empty()).then_some(more.blockers.as_slice()),
             queue_position: more.queue_position,
@@ -365,31 +346,4 @@ pub(super) fn draining() -> Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_rounded_up_to_whole_seconds_and_never_to_none() {
-        assert_eq!(whole_seconds(Duration::from_millis(50)), 1);
-        assert_eq!(whole_seconds(Duration::from_secs(1)), 1);
-        assert_eq!(whole_seconds(Duration::from_millis(20_001)), 21);
-        assert_eq!(whole_seconds(Duration::ZERO), 1);
-    }
-
-    #[test]
-    fn a_fault_of_a_read_changed_nothing() {
-        let path = "/fenced/s/a".to_owned();
-        let instance = Instance { path, request_id: Uuid::nil(), safe: true, data_plane: true };
-        let answer = Problem::fault().render(&instance);
-        assert_eq!(answer.headers().get("fencing-effect"), Some(&HeaderValue::from_static("none")));
-    }
-
-    #[test]
-    fn what_a_retry_can_help_says_when() {
-        for code in Code::ALL {
-            let problem = Problem::new(*code, "a reason");
-            let wanted = code.retryable() && *code != Code::RequestTimeout;
-            assert_eq!(problem.more.retry_after.is_some(), wanted, "{code:?}");
-        }
-    }
-}
+mod tests;

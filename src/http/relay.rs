@@ -18,6 +18,7 @@ use crate::domain::cell;
 use crate::domain::operation::Method;
 use crate::domain::permission::Permission;
 use crate::domain::store::{HttpStore, StampPlace};
+use crate::domain::trace::Trace;
 use crate::domain::upstream::{Bulk, Class, Field, Payload as Carried};
 use crate::limits::{BODY_TIMEOUT, STAMPED_JSON_BYTES};
 use crate::protocol::command::{Forward, Member, Write};
@@ -29,6 +30,7 @@ use super::body::{Payload, Spooled, worked};
 use super::decide::Subject;
 use super::fenced::{HEADERS, allowance, in_words_of};
 use super::json::unreadable;
+use super::layers::{TRACEPARENT, TRACESTATE};
 use super::member::{Content, Draft};
 use super::names::Place;
 use super::problem::{Code, Problem};
@@ -89,7 +91,8 @@ pub(super) async fn write(
         let began = clock.monotonic();
         let answer = carrying.carry(room).await;
         drop(memory);
-        span.in_scope(|| answer.note(&carrying.member, clock.monotonic().saturating_sub(began)));
+        let took = clock.monotonic().saturating_sub(began);
+        span.in_scope(|| answer.note(ledger.metrics(), &carrying.member, took));
         answer.remember(&ledger, &carrying.member, clock.monotonic());
         answer
     });
@@ -150,7 +153,7 @@ async fn member(
     let (first, _) = drawn.split_at(8);
     let forward = Forward {
         query: asked.head.uri.query().map(str::to_owned),
-        headers: allowed(headers, &store.forward_headers),
+        headers: allowed(asked, &store.forward_headers),
         content_type: content_type.clone(),
         payload: body,
         claim: u64::from_be_bytes(first.try_into().unwrap_or_default()),
@@ -240,8 +243,11 @@ async fn has_place(body: &Carried, pointer: &str) -> Result<(), Problem> {
     }
 }
 
-/// The headers that go on: those on the list, unless they belong to this connection only.
-pub(super) fn allowed(headers: &HeaderMap, list: &[String]) -> Vec<Field> {
+/// The headers that go on: those on the list, unless they belong to this connection only. Of a trace the span of this
+/// request goes on, not that of its caller; without a trace nothing of one does.
+pub(super) fn allowed(asked: &Asked<'_>, list: &[String]) -> Vec<Field> {
+    let headers = asked.headers();
+    let trace = asked.head.extensions.get::<Trace>();
     let nominated: Vec<String> = headers
         .get_all(CONNECTION)
         .iter()
@@ -251,6 +257,14 @@ pub(super) fn allowed(headers: &HeaderMap, list: &[String]) -> Vec<Field> {
         .collect();
     let mut fields = Vec::new();
     for name in list.iter().filter(|name| !nominated.contains(name)) {
+        match (name.as_str(), trace) {
+            (TRACEPARENT, Some(trace)) => {
+                fields.push((name.clone(), trace.header()));
+                continue;
+            }
+            (TRACEPARENT | TRACESTATE, None) => continue,
+            (_, _) => {}
+        }
         for value in headers.get_all(name.as_str()).iter().filter_map(|value| value.to_str().ok()) {
             fields.push((name.clone(), value.to_owned()));
         }

@@ -10,8 +10,8 @@ use super::body::Payload;
 use super::gate::Gate;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
-    operations, resolve, resources, timeline, transfer, whoami, writes,
+    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, metrics, namespaces,
+    observe, operations, resolve, resources, timeline, transfer, whoami, writes,
 };
 use crate::domain::permission::Permission::{Admin, Advance, Lease, Operate, Read, Write};
 use crate::protocol::control::ControlVerb;
@@ -263,6 +263,11 @@ const ROUTES: &[Route] = &[
         path: "/readyz",
         patterns: &["/readyz"],
         calls: &[read("GET", &["verbose"], Gate::Open, |asked| Box::pin(health::readyz(asked)))],
+    },
+    Route {
+        path: "/metrics",
+        patterns: &["/metrics"],
+        calls: &[read("GET", &[], READ, |asked| Box::pin(ready(metrics::show(&asked))))],
     },
     Route {
         path: "/openapi.yaml",

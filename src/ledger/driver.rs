@@ -14,11 +14,14 @@ use crate::domain::operation::Effect;
 use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
 use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
+use crate::telemetry::metrics::Metrics;
 
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use super::guard::Guard;
 use super::stopped::Stopped as StoppedHere;
+use super::tell;
+use super::wakeup::instant;
 use super::watch::Watch;
 use super::{Setting, Unserved};
 
@@ -45,6 +48,7 @@ pub(super) struct Driver<E> {
     watch: Arc<Watch>,
     stopped: Arc<StoppedHere>,
     guard: Arc<Guard>,
+    metrics: Arc<Metrics>,
 }
 
 impl<E: Engine> Driver<E> {
@@ -54,8 +58,9 @@ impl<E: Engine> Driver<E> {
         watch: Arc<Watch>,
         stopped: Arc<StoppedHere>,
         guard: Arc<Guard>,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { engine, setting, watch, stopped, guard }
+        Self { engine, setting, watch, stopped, guard, metrics }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -98,6 +103,7 @@ impl<E: Engine> Driver<E> {
         if batch.is_empty() {
             return;
         }
+        self.metrics.batch.saw(batch.len());
         let Err((batch, reason)) = self.serve_together(batch).await else { return };
         if batch.len() == 1 {
             error!(reason, "a request was stopped: its rows contradict the rules");
@@ -198,6 +204,7 @@ impl<E: Engine> Driver<E> {
         batch: &[Job],
         doubt: &mut Option<Vec<Answer>>,
     ) -> Result<Vec<Answer>, Stopped> {
+        let began = instant();
         let loaded = match self.load(batch).await {
             Ok(loaded) => loaded,
             Err(error) => return Err(self.back_out(error).await),
@@ -223,13 +230,16 @@ impl<E: Engine> Driver<E> {
             if let Err(error) = self.engine.apply(&changes, loaded.now).await {
                 return Err(self.back_out(error).await);
             }
-            self.engine.commit().await
+            let ended = self.engine.commit().await;
+            tell::ended(&self.metrics, &ended, began.elapsed());
+            ended
         };
         match ended {
             CommitOutcome::Committed => {
                 self.guard.acks.remember(&changes.operations, loaded.now);
                 self.watch.committed(&changes);
                 self.stopped.committed(&changes);
+                tell::committed(&self.metrics, &changes, loaded.now);
                 Ok(answers)
             }
             CommitOutcome::Conflict(reason) => Err(Stopped::Conflict(reason)),

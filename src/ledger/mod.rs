@@ -6,6 +6,7 @@
 mod acks;
 mod breaker;
 mod cells;
+pub mod census;
 pub mod changeset;
 pub mod compact;
 mod differences;
@@ -26,6 +27,7 @@ pub mod sqlite;
 mod steps;
 mod stopped;
 pub mod sweep;
+mod tell;
 mod time;
 pub mod waiting;
 pub mod wakeup;
@@ -48,6 +50,7 @@ use crate::limits;
 use crate::protocol::command::Claim;
 use crate::protocol::outcome::{ControlView, Receipt, WholeView};
 use crate::protocol::{Command, Context, Outcome};
+use crate::telemetry::metrics::Metrics;
 
 use breaker::Vigil;
 use differences::Differences;
@@ -132,6 +135,7 @@ pub struct Ledger {
     refusals: Arc<Refusals>,
     guard: Arc<Guard>,
     differences: Arc<Differences>,
+    metrics: Arc<Metrics>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -152,12 +156,13 @@ impl Ledger {
         let mut queues = Vec::with_capacity(engines.len());
         let watch = Arc::new(Watch::default());
         let stopped = Arc::new(Stopped::default());
+        let metrics = Arc::new(Metrics::new(&setting.namespaces));
         let guard = engines.first().map(Engine::guard).unwrap_or_default();
         for engine in engines {
             let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
-            let committer =
-                Driver::new(engine, setting.clone(), watch.clone(), stopped.clone(), guard.clone())
-                    .run(receiver);
+            let (setting, guard, metrics) = (setting.clone(), guard.clone(), metrics.clone());
+            let committer = Driver::new(engine, setting, watch.clone(), stopped.clone(), guard, metrics);
+            let committer = committer.run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -187,6 +192,7 @@ impl Ledger {
             refusals: Arc::default(),
             guard,
             differences: Arc::default(),
+            metrics,
             _looking: looking,
         };
         (ledger, tokio::spawn(all_ended(committers)))
@@ -196,6 +202,12 @@ impl Ledger {
     #[must_use]
     pub fn setting(&self) -> &Setting {
         &self.setting
+    }
+
+    /// What this gateway counts: made with its ledger, since whatever happens here happens through it.
+    #[must_use]
+    pub const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Submits a command and waits for its outcome, which is durable when it arrives. Dropping the future changes
@@ -273,6 +285,7 @@ impl Ledger {
         match reading.await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(ReadFailed(reason))) => {
+                self.metrics.reads_failed.one();
                 tracing::error!(reason, "a read failed");
                 Err(Unserved::Unavailable(Effect::None))
             }

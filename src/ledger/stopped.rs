@@ -41,6 +41,11 @@ impl Stopped {
         self.any.load(Ordering::Acquire)
     }
 
+    /// What is stopped.
+    pub(super) fn names(&self) -> Vec<String> {
+        if self.any() { self.breakers().keys().map(Subject::to_string).collect() } else { Vec::new() }
+    }
+
     /// Takes a commit of this process in.
     pub(super) fn committed(&self, changes: &ChangeSet) {
         if changes.namespaces.is_empty() && changes.everywhere.is_none() {

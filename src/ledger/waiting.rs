@@ -35,6 +35,8 @@ impl Ledger {
         keeps_place: bool,
         draining: &CancellationToken,
     ) -> Result<Outcome, Unserved> {
+        let metrics = self.metrics.clone();
+        let _waits = metrics.waiting.hold();
         let until = instant() + budget;
         let mut waiter = self.watch.enter(&acquire.resources, acquire.request_key());
         let mut place = Place { ledger: self, leave: self.place_of(&acquire) };

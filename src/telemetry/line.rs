@@ -52,13 +52,28 @@ where
             event.parent().and_then(|id| context.span(id)).or_else(|| context.lookup_current())
         {
             write!(writer, ",\"span\":{{\"name\":\"{}\"", span.name())?;
+            let mut trace = None;
             if let Some(fields) = span.extensions().get::<FormattedFields<Members>>() {
                 writer.write_str(fields)?;
+                trace = member(fields, TRACE_ID).map(str::to_owned);
             }
             writer.write_char('}')?;
+            // At the top too, where whoever comes from a trace looks for it.
+            if let Some(trace) = trace {
+                write!(writer, "{TRACE_ID}{trace}\"")?;
+            }
         }
         writer.write_str("}\n")
     }
+}
+
+/// The beginning of the member that holds the name of a trace.
+const TRACE_ID: &str = ",\"trace_id\":\"";
+
+/// A text among the members of a span. No other text can look like its beginning, since quotes within one are escaped.
+fn member<'f>(fields: &'f str, begins: &str) -> Option<&'f str> {
+    let (_, after) = fields.split_once(begins)?;
+    after.split_once('"').map(|(value, _)| value)
 }
 
 struct Visitor<'v, 'w> {

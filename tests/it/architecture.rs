@@ -57,14 +57,15 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("access", &["domain", "limits"]),
     ("domain", &[]),
     ("protocol", &["domain"]),
-    ("ledger", &["protocol", "domain", "limits"]),
+    ("ledger", &["protocol", "domain", "telemetry", "limits"]),
     ("backing", &["domain", "limits"]),
-    ("dispatch", &["ledger", "backing", "protocol", "domain", "limits"]),
-    ("http", &["access", "dispatch", "ledger", "protocol", "domain", "limits"]),
+    ("dispatch", &["ledger", "backing", "protocol", "domain", "telemetry", "limits"]),
+    ("http", &["access", "dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
+    ("telemetry", &["domain", "limits"]),
     ("config", &["access", "domain", "limits"]),
     (
         "app",

@@ -52,6 +52,8 @@ mod replicas;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod seeing;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod stores;

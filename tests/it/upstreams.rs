@@ -12,7 +12,7 @@ mod killed;
 mod paused;
 mod plain;
 mod real;
-mod scene;
+pub(crate) mod scene;
 mod storm;
 mod streams;
 mod struck;

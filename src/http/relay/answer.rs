@@ -18,7 +18,9 @@ use crate::ledger::refusals::Refused;
 use crate::protocol::command::Member;
 use crate::protocol::outcome::{Standing, Written};
 use crate::protocol::rows::RelayedHead;
+use crate::telemetry::metrics::Metrics;
 
+use super::super::count;
 use super::super::fenced::set;
 use super::super::problem::{self, Problem};
 use super::super::wire::{
@@ -43,8 +45,8 @@ impl Carried {
         }
     }
 
-    /// The one log line of the decision.
-    pub(super) fn note(&self, member: &Member, latency: Duration) {
+    /// The one log line of the decision, and the counts.
+    pub(super) fn note(&self, metrics: &Metrics, member: &Member, latency: Duration) {
         let latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         let (outcome, effect) = match self {
             Self::Decided(written, _) => {
@@ -59,10 +61,17 @@ impl Carried {
             Self::Unbound(..) => ("refused by the upstream", Effect::None),
             Self::Refused(problem) => (problem.code().word(), problem.code().effect()),
         };
+        let told = match self {
+            Self::Decided(written, _) => Ok((written.replayed, outcome)),
+            Self::Unbound(..) => Ok((false, outcome)),
+            Self::Refused(problem) => Err(problem.code()),
+        };
+        count::carried(metrics, member, told, latency);
         info!(
             resource = member.address.resource.as_str(),
             token = %member.claim.position,
             operation = member.operation_id.as_str(),
+            acquisition = count::acquisition_of(member).map(|tag| tag.short()),
             outcome,
             effect = effect.word(),
             latency_us,

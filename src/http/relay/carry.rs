@@ -122,7 +122,9 @@ impl Carrying {
         let mut forwarding = self.dispatch.forward(attempt, since, room);
         let patience = until.max(instant() + self.timeout);
         let Ok(ended) = timeout_at(patience, &mut forwarding).await else {
-            self.dispatch.go_on(forwarding);
+            let member = &self.member;
+            let resource = member.address.resource.clone();
+            self.dispatch.go_on(resource, member.operation_id.clone(), forwarding);
             return Some(self.uncertain());
         };
         Some(match ended {

@@ -43,7 +43,7 @@ async fn read_of(asked: &Asked<'_>, place: &Place, class: Class) -> Result<Respo
         address: place.address.clone(),
         head: asked.head.method == axum::http::Method::HEAD,
         query: asked.head.uri.query().map(str::to_owned),
-        headers: super::allowed(asked.headers(), &upstream.store().forward_headers),
+        headers: super::allowed(asked, &upstream.store().forward_headers),
     };
     let recorded = recorded(asked, place, class).await?;
     let mut answer = dispatch.read(&namespace, order).await.map_err(failed)?;

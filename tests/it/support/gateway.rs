@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use fencegate::access::Principal;
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Tracing, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
@@ -27,13 +27,20 @@ use super::engines::{Kind, Place};
 /// The stores behind HTTP of a configuration.
 type Stores = BTreeMap<Namespace, HttpStore>;
 
+/// What of a configuration a test turns.
+#[derive(Clone, Default)]
+struct Settings {
+    namespaces: Namespaces,
+    stores: Stores,
+    principals: Vec<Principal>,
+    tracing: Option<Tracing>,
+}
+
 /// A gateway of this process, started as in production.
 pub(crate) struct Gateway {
     pub(crate) client: Client,
     pub(crate) clock: Arc<ManualClock>,
-    namespaces: Namespaces,
-    stores: Stores,
-    principals: Vec<Principal>,
+    settings: Settings,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -54,25 +61,31 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
-        Self::fresh(kind, namespaces, Stores::new(), Vec::new()).await
+        Self::fresh(kind, Settings { namespaces, ..Settings::default() }).await
     }
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        Self::fresh(kind, config.namespaces.clone(), config.stores.clone(), config.principals.clone()).await
+        let settings = Settings {
+            namespaces: config.namespaces.clone(),
+            stores: config.stores.clone(),
+            principals: config.principals.clone(),
+            tracing: config.tracing.clone(),
+        };
+        Self::fresh(kind, settings).await
     }
 
-    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores, principals: Vec<Principal>) -> Self {
+    async fn fresh(kind: Kind, settings: Settings) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over((namespaces, stores, principals), folder, place, clock, Arc::default()).await
+        Self::over(settings, folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        (namespaces, stores, principals): (Namespaces, Stores, Vec<Principal>),
+        settings: Settings,
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -92,16 +105,17 @@ impl Gateway {
             witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
-            namespaces: namespaces.clone(),
-            stores: stores.clone(),
-            principals: principals.clone(),
+            tracing: settings.tracing.clone(),
+            namespaces: settings.namespaces.clone(),
+            stores: settings.stores.clone(),
+            principals: settings.principals.clone(),
         };
         let drain_time = std::time::Duration::from_millis(500);
         let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, stores, principals, folder, place, entropy, shutdown, task }
+        Self { client, clock, settings, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -114,10 +128,10 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
-        let configured = (self.namespaces.clone(), self.stores.clone(), self.principals.clone());
+        let settings = self.settings.clone();
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
-        Self::over(configured, folder, place, clock, entropy).await
+        Self::over(settings, folder, place, clock, entropy).await
     }
 
     /// Time goes on, for the gateway and for its database.

@@ -12,10 +12,10 @@ use crate::support::gateway::Gateway;
 use crate::support::upstream::{Applied, Arrival, Kind, Tags, Upstream};
 
 /// The classes, each with a store that is what it says.
-pub(super) const CLASSES: [&str; 4] = ["conditional", "fence_aware", "idempotent", "serial"];
+pub(crate) const CLASSES: [&str; 4] = ["conditional", "fence_aware", "idempotent", "serial"];
 
 /// The store that a class needs.
-pub(super) const fn kind_of(class: &str) -> Kind {
+pub(crate) const fn kind_of(class: &str) -> Kind {
     match class.as_bytes() {
         b"conditional" => Kind::Conditional(Tags::Counter),
         b"fence_aware" => Kind::FenceAware,
@@ -25,19 +25,19 @@ pub(super) const fn kind_of(class: &str) -> Kind {
 }
 
 /// A gateway and its store.
-pub(super) struct Scene {
-    pub(super) gateway: Gateway,
-    pub(super) upstream: Upstream,
+pub(crate) struct Scene {
+    pub(crate) gateway: Gateway,
+    pub(crate) upstream: Upstream,
 }
 
 impl Scene {
     /// Of a class, with further keys of the store and of the namespace `shop`.
-    pub(super) async fn of(engine: Engine, class: &str, store: &str, namespace: &str) -> Self {
+    pub(crate) async fn of(engine: Engine, class: &str, store: &str, namespace: &str) -> Self {
         Self::before(engine, Upstream::start(kind_of(class)), class, store, namespace).await
     }
 
     /// Of a class, in front of this store.
-    pub(super) async fn before(
+    pub(crate) async fn before(
         engine: Engine,
         upstream: Upstream,
         class: &str,
@@ -62,22 +62,22 @@ impl Scene {
     }
 
     /// What had an effect on a name, probes left out.
-    pub(super) fn effects(&self) -> Vec<Applied> {
+    pub(crate) fn effects(&self) -> Vec<Applied> {
         self.upstream.effects().into_iter().filter(|one| !is_probe(&one.target)).collect()
     }
 
     /// What arrived, probes left out.
-    pub(super) fn arrivals(&self) -> Vec<Arrival> {
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.upstream.log().into_iter().filter(|one| !is_probe(&one.target)).collect()
     }
 
     /// Writes that arrived, probes left out.
-    pub(super) fn writes(&self) -> Vec<Arrival> {
+    pub(crate) fn writes(&self) -> Vec<Arrival> {
         self.arrivals().into_iter().filter(|one| !one.reads()).collect()
     }
 
     /// Waits until something holds, while time goes on.
-    pub(super) async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         let patience = instant() + Duration::from_secs(20);
         while !holds(self) {
             assert!(instant() < patience, "it never came so far: {what}");
@@ -87,7 +87,7 @@ impl Scene {
     }
 
     /// The operation, once it is decided.
-    pub(super) async fn decided(&self, name: &str, operation: &str) -> serde_json::Value {
+    pub(crate) async fn decided(&self, name: &str, operation: &str) -> serde_json::Value {
         let path = format!("/v1/operations/{operation}?resource={}", name.replace('/', "%2F"));
         let patience = instant() + Duration::from_secs(20);
         loop {
@@ -103,12 +103,12 @@ impl Scene {
 }
 
 /// Whether a target is that of a probe.
-pub(super) fn is_probe(target: &str) -> bool {
+pub(crate) fn is_probe(target: &str) -> bool {
     target.contains(".fencegate-probe")
 }
 
 /// A configuration out of a text.
-pub(super) fn config(text: &str) -> Config {
+pub(crate) fn config(text: &str) -> Config {
     let file = Some(FileText { path: std::path::Path::new("scene.toml"), text });
     let (variables, flags) = (Variables::new(), Flags::default());
     let sources = Sources { file, variables: &variables, flags: &flags, outside: &Nowhere };
@@ -116,6 +116,6 @@ pub(super) fn config(text: &str) -> Config {
 }
 
 /// A header of an answer.
-pub(super) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     answer.headers.get(name).map(|value| value.to_str().unwrap())
 }
