@@ -1,5 +1,6 @@
 //! The exam in short: it is passed, it can fail, and its judge sees what somebody did to a history.
 
+#[expect(clippy::ptr_arg, reason = "deeds have one type, and some of them add or remove lines")]
 mod tampered;
 
 use std::fs;

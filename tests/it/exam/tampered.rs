@@ -40,8 +40,8 @@ pub(super) fn each_is_condemned(exam: &Path) {
         deed(&mut changed);
         assert!(changed != history, "nothing was done: {what}");
         let folder = tempfile::tempdir().unwrap();
-        let lines: String = changed.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(folder.path().join("history.jsonl"), lines).unwrap();
+        let lines: Vec<String> = changed.iter().map(Value::to_string).collect();
+        fs::write(folder.path().join("history.jsonl"), lines.join("\n")).unwrap();
         let found = condemned(folder.path());
         assert!(found.iter().any(|one| one == rule), "{what}: {rule} is not among {found:?}");
     }
