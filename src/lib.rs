@@ -11,8 +11,8 @@
 //!
 //! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
 //! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
-//! speaks to stores behind HTTP, `access` knows who may do what. `bench` measures
-//! all of it from outside, beside what people write by hand.
+//! speaks to stores behind HTTP, `access` knows who may do what, and `tls` reads certificates. `bench`
+//! measures all of it from outside, beside what people write by hand.
 
 pub mod access;
 pub mod app;
@@ -27,3 +27,4 @@ pub mod ledger;
 pub mod limits;
 pub mod protocol;
 pub mod telemetry;
+pub mod tls;

@@ -10,13 +10,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
+use super::greet::Greeter;
 use crate::http::Front;
-use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
+use crate::limits::HEADER_TIMEOUT;
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
 /// that a caller gets a problem and not an empty 431.
@@ -34,6 +34,8 @@ pub(super) struct Bounds {
     pub(super) connections: usize,
     /// How long requests that are under way may take at the end.
     pub(super) drain_time: Duration,
+    /// How connections begin.
+    pub(super) greeter: Greeter,
 }
 
 /// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
@@ -64,17 +66,16 @@ pub(super) async fn serve(
         };
         let front = front.clone();
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
+        let (greeter, stopping) = (bounds.greeter.clone(), shutdown.clone());
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
             let Some(stream) = moved(stream) else { return };
+            let Some((stream, peer)) = greeter.greet(stream, &stopping).await else { return };
             let service = service_fn(move |request| {
-                let front = front.clone();
-                async move { Ok::<_, Infallible>(front.serve(request).await) }
+                let (front, peer) = (front.clone(), peer.clone());
+                async move { Ok::<_, Infallible>(front.serve(request, peer).await) }
             });
-            // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
-            let mut stream = TimeoutStream::new(stream);
-            stream.set_write_timeout(Some(WRITE_TIMEOUT));
-            let connection = watcher.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+            let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {

@@ -15,6 +15,8 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
         match name {
             "namespaces" => namespaces(&given, draft, mistakes),
             "principals" => draft.principals.take(&given, mistakes),
+            "jwt" => draft.jwt.take_table(&given, mistakes),
+            "tls" => draft.tls.take_table(&given, mistakes),
             "seal_key" => given.wrong(
                 mistakes,
                 "a secret does not stand in the configuration; use `seal_key_file` or the variable FENCEGATE_SEAL_KEY",

@@ -57,15 +57,16 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 11] = [
-    ("access", &["domain", "limits"]),
+const ARROWS: [(&str, &[&str]); 12] = [
+    ("access", &["domain", "limits", "tls"]),
+    ("tls", &["domain", "limits"]),
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "limits"]),
     ("backing", &["domain", "limits"]),
     ("dispatch", &["ledger", "backing", "protocol", "domain", "limits"]),
     ("http", &["access", "dispatch", "ledger", "protocol", "domain", "limits"]),
-    ("config", &["access", "domain", "limits"]),
+    ("config", &["access", "domain", "limits", "tls"]),
     (
         "app",
         &[
@@ -78,11 +79,12 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "protocol",
             "domain",
             "telemetry",
+            "tls",
             "limits",
         ],
     ),
     ("bench", &["domain", "limits"]),
-    ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry"]),
+    ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry", "tls"]),
 ];
 
 #[test]
