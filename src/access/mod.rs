@@ -148,7 +148,9 @@ impl Caller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// It showed nothing.
-    #[error("this gateway asks for credentials; send the header Authorization: Bearer with your key or token")]
+    #[error(
+        "this gateway asks for credentials; send the header Authorization: Bearer with your key or token"
+    )]
     Missing,
     /// What it showed cannot be read; nothing was looked up.
     #[error("the credentials in the header Authorization are {0}")]

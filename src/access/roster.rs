@@ -152,9 +152,8 @@ mod tests {
         let (old, new) = (ApiKey::of([1; 6], [2; 32]), ApiKey::of([3; 6], [4; 32]));
         let roster = Roster::of([worker(vec![held(&old, Some(1_000)), held(&new, None)])]);
         let now = |ms| Timestamp::from_ms(ms);
-        let by = |key: &ApiKey, ms| {
-            roster.by_key(&key.reveal(), now(ms)).map(|caller| caller.name().to_string())
-        };
+        let by =
+            |key: &ApiKey, ms| roster.by_key(&key.reveal(), now(ms)).map(|caller| caller.name().to_string());
         // While one key takes the place of another, both open the same.
         assert_eq!(by(&old, 999), Ok("worker".to_owned()));
         assert_eq!(by(&new, 999), Ok("worker".to_owned()));
@@ -212,7 +211,8 @@ mod tests {
             Principal { jwt_roles, ..named(name) }
         };
         let alice = Principal { jwt_subjects: vec!["alice".to_owned()], ..named("alice") };
-        let roster = Roster::of([alice, role("writers", &["write", "all"]), role("readers", &["read", "all"])]);
+        let roster =
+            Roster::of([alice, role("writers", &["write", "all"]), role("readers", &["read", "all"])]);
         let by = |subject: Option<&str>, roles: &[&str]| {
             let claims = Claims {
                 subject: subject.map(str::to_owned),
@@ -225,7 +225,8 @@ mod tests {
         assert_eq!(by(Some("alice"), &["write", "read"]), found("alice"));
         assert_eq!(by(Some("bob"), &["write"]), found("writers"));
         assert_eq!(by(None, &["read", "other"]), found("readers"));
-        for (subject, roles) in [(Some("bob"), &["write", "read"][..]), (None, &["all"]), (Some("bob"), &[])] {
+        for (subject, roles) in [(Some("bob"), &["write", "read"][..]), (None, &["all"]), (Some("bob"), &[])]
+        {
             assert_eq!(by(subject, roles), Err(Denied::Refused), "{roles:?}");
         }
     }

@@ -16,9 +16,7 @@ use tracing::{debug, warn};
 
 use crate::access::Peer;
 use crate::domain::time::{Clock, Timestamp};
-use crate::limits::{
-    CERTIFICATE_LOOK, CERTIFICATE_WARNING, HANDSHAKE_TIMEOUT, HANDSHAKES, WRITE_TIMEOUT,
-};
+use crate::limits::{CERTIFICATE_LOOK, CERTIFICATE_WARNING, HANDSHAKE_TIMEOUT, HANDSHAKES, WRITE_TIMEOUT};
 use crate::tls::listener::Listener;
 use crate::tls::names::shown;
 
@@ -31,11 +29,12 @@ type Socket = Pin<Box<TimeoutStream<TcpStream>>>;
 pub(super) struct Greeter {
     tls: Option<Listener>,
     turns: Arc<Semaphore>,
+    patience: Duration,
 }
 
 impl Greeter {
     pub(super) fn new(tls: Option<Listener>) -> Self {
-        Self { tls, turns: Arc::new(Semaphore::new(HANDSHAKES)) }
+        Self { tls, turns: Arc::new(Semaphore::new(HANDSHAKES)), patience: HANDSHAKE_TIMEOUT }
     }
 
     /// The connection as requests come over it, and who is at its other end. `None`: they did not agree, or the gateway stops.
@@ -55,7 +54,7 @@ impl Greeter {
             agreed.map_err(|error| debug!(%error, "a connection did not agree on TLS")).ok()
         };
         let agreed = tokio::select! {
-            agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, agreeing) => agreed,
+            agreed = tokio::time::timeout(self.patience, agreeing) => agreed,
             () = shutdown.cancelled() => return None,
         };
         let Ok(agreed) = agreed else {
@@ -154,5 +153,54 @@ impl AsyncWrite for Stream {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::tls::TlsSettings;
+    use crate::tls::listener::Greeting;
+
+    fn listener(folder: &std::path::Path) -> Listener {
+        use std::os::unix::fs::PermissionsExt as _;
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (cert_file, key_file) = (folder.join("c.pem"), folder.join("k.pem"));
+        std::fs::write(&cert_file, made.cert.pem()).unwrap();
+        std::fs::write(&key_file, made.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Listener::new(Greeting::read(&TlsSettings { cert_file, key_file, clients: None }).unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_never_agrees_is_let_go_and_takes_no_turn_along() {
+        // Broken: sockets that say nothing hold all turns, and nobody is let in any more. Must hold: after its time each is
+        // closed and its turn is free; and who waits for a turn waits no longer than that either.
+        let folder = tempfile::tempdir().unwrap();
+        let tls = Some(listener(folder.path()));
+        let greeter =
+            Greeter { turns: Arc::new(Semaphore::new(1)), patience: Duration::from_millis(20), tls };
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let mut silent = Vec::new();
+        for _ in 0..3 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+            let (stream, _) = socket.accept().await.unwrap();
+            assert!(greeter.greet(stream, &shutdown).await.is_none());
+            assert_eq!(greeter.turns.available_permits(), 1);
+        }
+        let turn = greeter.turns.acquire().await.unwrap();
+        silent.push(TcpStream::connect(address).await.unwrap());
+        let (stream, _) = socket.accept().await.unwrap();
+        assert!(greeter.greet(stream, &shutdown).await.is_none());
+        drop(turn);
+        shutdown.cancel();
+        silent.push(TcpStream::connect(address).await.unwrap());
+        let (stream, _) = socket.accept().await.unwrap();
+        let patient = Greeter { patience: Duration::from_secs(600), ..greeter };
+        assert!(patient.greet(stream, &shutdown).await.is_none());
     }
 }

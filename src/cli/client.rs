@@ -174,8 +174,8 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 fn base_of(address: &str) -> Result<String, String> {
-    let url =
-        Url::parse(address).map_err(|error| format!("is not an address: {error}; write https://HOST:PORT"))?;
+    let url = Url::parse(address)
+        .map_err(|error| format!("is not an address: {error}; write https://HOST:PORT"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("is not an http:// or https:// address; write https://HOST:PORT".to_owned());
     }

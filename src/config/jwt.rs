@@ -109,10 +109,18 @@ impl JwtDraft {
         }
         match (&self.jwks_url, &self.jwks_file) {
             (Slot::Absent, Slot::Absent) => {
-                mistakes.note(place, "jwt", "has no keys; write jwks_url = \"https://…\", or jwks_file = \"…\"");
+                mistakes.note(
+                    place,
+                    "jwt",
+                    "has no keys; write jwks_url = \"https://…\", or jwks_file = \"…\"",
+                );
             }
             (Slot::Given(_), Slot::Given(file)) => {
-                mistakes.note(&file.place, "jwt.jwks_file", "jwks_url is there too; leave one of the two out");
+                mistakes.note(
+                    &file.place,
+                    "jwt.jwks_file",
+                    "jwks_url is there too; leave one of the two out",
+                );
             }
             _ => {}
         }
@@ -121,7 +129,11 @@ impl JwtDraft {
             self.max_stale.or(Millis::new(limits::JWKS_STALE_MS)),
         );
         if let (true, Some(found)) = (max_stale < refresh, self.max_stale.found()) {
-            mistakes.note(&found.place, "jwt.max_stale", "is shorter than refresh: the keys would be too old before they are fetched again");
+            mistakes.note(
+                &found.place,
+                "jwt.max_stale",
+                "is shorter than refresh: the keys would be too old before they are fetched again",
+            );
         }
         let ca_file = self.jwks_ca_file.found().map(|found| found.value.clone());
         let keys = match (self.jwks_url.found(), self.jwks_file.found()) {

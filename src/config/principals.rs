@@ -77,10 +77,17 @@ impl PrincipalsDraft {
     pub(super) fn check(&self, jwt: &JwtDraft, tls: &TlsDraft, mistakes: &mut Mistakes) {
         for (name, (place, principal)) in &self.0 {
             let mut missing = |part: &str, advice: &str| {
-                mistakes.note(place, &format!("principals.{name}.{part}"), format!("opens nothing: {advice}"));
+                mistakes.note(
+                    place,
+                    &format!("principals.{name}.{part}"),
+                    format!("opens nothing: {advice}"),
+                );
             };
             if !principal.certificates.is_empty() && !tls.knows_clients() {
-                missing("certificates", "configure [tls] with client_ca_file, which holds those who vouch for callers");
+                missing(
+                    "certificates",
+                    "configure [tls] with client_ca_file, which holds those who vouch for callers",
+                );
             }
             if !principal.jwt_subjects.is_empty() && !jwt.is_spoken_of() {
                 missing("jwt_subjects", "configure [jwt] with the issuer of the tokens");

@@ -1,5 +1,6 @@
 //! What a configuration means, and what is told of a wrong one.
 
+mod doors;
 mod layers;
 mod mistakes;
 mod store_mistakes;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls;
 
 use super::names::shown;
 use super::{ALPN, ClientAuth, TlsError, TlsSettings, certificates, private_key, provider, roots};
@@ -32,7 +32,8 @@ impl Greeting {
         let wrong = |error: rustls::Error| TlsError::of(&settings.cert_file, error);
         let chain = certificates(&settings.cert_file)?;
         let until = chain.first().and_then(shown).map(|shown| shown.until);
-        let until = until.ok_or_else(|| TlsError::of(&settings.cert_file, "its first certificate cannot be read"))?;
+        let until =
+            until.ok_or_else(|| TlsError::of(&settings.cert_file, "its first certificate cannot be read"))?;
         let key = private_key(&settings.key_file)?;
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -40,12 +41,14 @@ impl Greeting {
         let builder = match &settings.clients {
             None => builder.with_no_client_auth(),
             Some((file, auth)) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(file)?), provider());
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots(file)?), provider());
                 let verifier = match auth {
                     ClientAuth::Required => verifier,
                     ClientAuth::Optional => verifier.allow_unauthenticated(),
                 };
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| TlsError::of(file, error))?)
+                builder
+                    .with_client_cert_verifier(verifier.build().map_err(|error| TlsError::of(file, error))?)
             }
         };
         let mut config = builder.with_single_cert(chain, key).map_err(wrong)?;

@@ -75,7 +75,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let (bytes, _) = read(file)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(TlsError::of(file, "there is no certificate in it; it wants PEM")),
+        Ok(found) if found.is_empty() => {
+            Err(TlsError::of(file, "there is no certificate in it; it wants PEM"))
+        }
         Ok(found) => Ok(found),
         Err(error) => Err(TlsError::of(file, format!("it is not PEM: {error}"))),
     }

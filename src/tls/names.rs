@@ -37,12 +37,16 @@ impl CertificateName {
             return Err("has a character that no certificate's name has");
         }
         match text.split_once(':') {
-            Some(("dns", name)) if name.contains('*') => Err("is a pattern; a certificate is matched by its whole name"),
+            Some(("dns", name)) if name.contains('*') => {
+                Err("is a pattern; a certificate is matched by its whole name")
+            }
             Some(("dns", name)) if !name.is_empty() => Ok(Self::Dns(name.to_ascii_lowercase())),
             Some((scheme, rest)) if is_scheme(scheme) && !rest.is_empty() && scheme != "dns" => {
                 Ok(Self::Uri(text.to_owned()))
             }
-            Some(_) | None => Err("is not a name of a certificate; write \"spiffe://…\" or another URI, or \"dns:HOST\""),
+            Some(_) | None => {
+                Err("is not a name of a certificate; write \"spiffe://…\" or another URI, or \"dns:HOST\"")
+            }
         }
     }
 }
@@ -97,7 +101,8 @@ mod tests {
     fn a_certificate_tells_its_names_and_its_end() {
         // Broken: a URI that is spelled "dns:admin" is taken for a host's name, or a pattern for everybody's. Must hold:
         // each kind of name stays what it is, and the end is that of the certificate.
-        let mut draft = rcgen::CertificateParams::new(vec!["Worker.example".to_owned(), "*.example".to_owned()]).unwrap();
+        let mut draft =
+            rcgen::CertificateParams::new(vec!["Worker.example".to_owned(), "*.example".to_owned()]).unwrap();
         let uri = |text: &str| rcgen::SanType::URI(text.try_into().unwrap());
         draft.subject_alt_names.extend([uri("spiffe://example/a"), uri("dns:admin")]);
         draft.not_after = rcgen::date_time_ymd(2031, 2, 3);

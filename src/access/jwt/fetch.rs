@@ -29,7 +29,8 @@ impl Source {
             KeysFrom::Url(url, ca_file) => {
                 let wrong = |why: String| JwtError { from: url.clone(), why };
                 let trust = Trust { ca_file: ca_file.clone(), identity: None };
-                let tls = config(&trust, url.starts_with("https:")).map_err(|error| wrong(error.to_string()))?;
+                let tls =
+                    config(&trust, url.starts_with("https:")).map_err(|error| wrong(error.to_string()))?;
                 let client = Client::builder()
                     .user_agent(concat!("fencegate/", env!("CARGO_PKG_VERSION")))
                     .tls_backend_preconfigured(tls)
@@ -146,7 +147,11 @@ impl Fetcher {
             Ok((keys, bytes)) => {
                 let new = bytes != self.last;
                 if new {
-                    info!(from = self.source.name(), keys = keys.count(), "the keys of the issuer were fetched");
+                    info!(
+                        from = self.source.name(),
+                        keys = keys.count(),
+                        "the keys of the issuer were fetched"
+                    );
                     self.shared.keys.store(Arc::new(keys));
                     self.last = bytes;
                 }
@@ -155,8 +160,7 @@ impl Fetcher {
             Err(error) => {
                 warn!(
                     from = self.source.name(),
-                    error,
-                    "the keys of the issuer cannot be fetched; those that are there are used on"
+                    error, "the keys of the issuer cannot be fetched; those that are there are used on"
                 );
                 None
             }

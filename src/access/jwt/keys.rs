@@ -35,7 +35,11 @@ impl Keys {
         let set: Set =
             serde_json::from_slice(bytes).map_err(|error| format!("it is not a set of keys: {error}"))?;
         let keys: Vec<Key> = set.keys.into_iter().filter_map(key).take(JWKS_KEYS).collect();
-        if keys.is_empty() { Err("there is no public key in it that can be used".to_owned()) } else { Ok(Self(keys)) }
+        if keys.is_empty() {
+            Err("there is no public key in it that can be used".to_owned())
+        } else {
+            Ok(Self(keys))
+        }
     }
 
     /// How many there are.

@@ -46,8 +46,7 @@ mod tests {
     #[test]
     fn it_is_bounded_and_forgets_what_other_keys_verified() {
         let known = Known::default();
-        let claims =
-            Arc::new(Claims { subject: None, roles: Vec::new(), until: Timestamp::from_ms(5) });
+        let claims = Arc::new(Claims { subject: None, roles: Vec::new(), until: Timestamp::from_ms(5) });
         for number in 0..JWT_CACHED + 10 {
             known.keep(&number.to_string(), 1, &claims, Timestamp::from_ms(0));
         }

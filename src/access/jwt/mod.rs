@@ -179,6 +179,9 @@ impl Tokens {
             }
         };
         if self.is_stale() {
+            self.refresh().await;
+        }
+        if self.is_stale() {
             return Err(Denied::Unavailable(JWKS_PAUSE));
         }
         if verified.until.plus(self.0.settings.leeway) <= now {
@@ -201,8 +204,15 @@ impl Tokens {
         }
         let Some(key) = keys.find(name, header.alg) else {
             // As long as the issuer cannot be asked, nobody knows that it has no such key.
-            let unsure = { let standing = self.0.standing.borrow(); standing.failed || standing.fetched.is_none() };
-            return Err(if unsure { Denied::Unavailable(JWKS_PAUSE) } else { refused("it names no key of the issuer") });
+            let unsure = {
+                let standing = self.0.standing.borrow();
+                standing.failed || standing.fetched.is_none()
+            };
+            return Err(if unsure {
+                Denied::Unavailable(JWKS_PAUSE)
+            } else {
+                refused("it names no key of the issuer")
+            });
         };
         let said = self.signed(text, key, header.alg)?;
         let seconds = |number: &Number| whole_seconds(number).ok_or_else(|| refused("a time in it is none"));
@@ -281,7 +291,9 @@ fn roles(settings: &JwtSettings, claims: Map<String, Value>) -> Vec<String> {
         Some(Value::Array(all)) => {
             all.iter().filter_map(Value::as_str).take(JWT_ROLES).map(str::to_owned).collect()
         }
-        Some(Value::String(all)) => all.split(' ').filter(|role| !role.is_empty()).take(JWT_ROLES).map(str::to_owned).collect(),
+        Some(Value::String(all)) => {
+            all.split(' ').filter(|role| !role.is_empty()).take(JWT_ROLES).map(str::to_owned).collect()
+        }
         Some(_) | None => Vec::new(),
     }
 }

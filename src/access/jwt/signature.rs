@@ -5,13 +5,14 @@ use std::sync::OnceLock;
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result, new_error};
+use jsonwebtoken::signature::{Error, Verifier};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
-    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384,
-    RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents,
+    UnparsedPublicKey, VerificationAlgorithm,
 };
-use jsonwebtoken::signature::{Error, Verifier};
 
 static PROVIDER: CryptoProvider = CryptoProvider {
     // Nothing is signed here.
@@ -87,4 +88,52 @@ impl JwtVerifier for Check {
 fn without_zeros(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number.get(zeros..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr as _;
+
+    use jsonwebtoken::crypto::verify;
+
+    use super::vectors::{BY_RSA, MODULUS, ON_P384, SHORT};
+    use super::*;
+
+    const MESSAGE: &[u8] = b"e30.e30";
+
+    #[test]
+    fn what_others_have_signed_is_verified_and_nothing_else() {
+        // Broken: an algorithm is checked as another one, or a key that is too short is believed. Must hold: each signature is
+        // right under its own algorithm alone, and for its own message.
+        install();
+        let key = DecodingKey::from_rsa_components(MODULUS, "AQAB").unwrap();
+        let padded = DecodingKey::from_rsa_components(&format!("AAAA{MODULUS}"), "AQAB").unwrap();
+        for (name, signature) in BY_RSA {
+            for (other, _) in BY_RSA {
+                let algorithm = Algorithm::from_str(other).unwrap();
+                assert_eq!(
+                    verify(signature, MESSAGE, &key, algorithm).unwrap(),
+                    name == other,
+                    "{name} {other}"
+                );
+                assert_eq!(verify(signature, MESSAGE, &padded, algorithm).unwrap(), name == other);
+            }
+            let algorithm = Algorithm::from_str(name).unwrap();
+            assert!(!verify(signature, b"e30.e31", &key, algorithm).unwrap());
+        }
+        let short = DecodingKey::from_rsa_components(SHORT.0, "AQAB").unwrap();
+        assert!(!verify(SHORT.1, MESSAGE, &short, Algorithm::RS256).unwrap());
+        let curve = DecodingKey::from_ec_components(ON_P384.0, ON_P384.1).unwrap();
+        assert!(verify(ON_P384.2, MESSAGE, &curve, Algorithm::ES384).unwrap());
+        assert!(!verify(ON_P384.2, b"e30.e31", &curve, Algorithm::ES384).unwrap());
+        assert!(!verify(ON_P384.2, MESSAGE, &curve, Algorithm::ES256).unwrap());
+        let secret = DecodingKey::from_secret(b"secret").unwrap();
+        for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
+            assert!(verify("AAAA", MESSAGE, &secret, algorithm).is_err());
+            assert!(verify("AAAA", MESSAGE, &key, algorithm).is_err());
+        }
+    }
 }

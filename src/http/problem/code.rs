@@ -212,8 +212,7 @@ impl Code {
     pub fn is_verdict(self) -> bool {
         let others =
             [Self::DatabaseUnavailable, Self::CommitUnknown, Self::Internal, Self::InternalUnchanged];
-        let states =
-            [Self::Overloaded, Self::Draining, Self::OutcomeUncertain, Self::CredentialsUnavailable];
+        let states = [Self::Overloaded, Self::Draining, Self::OutcomeUncertain, Self::CredentialsUnavailable];
         !others.contains(&self) && !states.contains(&self)
     }
 }
