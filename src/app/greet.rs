@@ -86,9 +86,8 @@ pub(super) async fn watch_certificate(tls: Listener, clock: Arc<dyn Clock>, shut
 
 /// A certificate that has ended is served all the same: clients say better what is wrong than a gateway that does not start.
 pub(super) fn warn_of_the_end(until: Timestamp, now: Timestamp) {
-    const DAY: Duration = Duration::from_secs(86_400);
     let left = now.until(until).duration();
-    let days = left.as_secs().checked_div(DAY.as_secs()).unwrap_or_default();
+    let days = left.as_secs() / 86_400;
     if until <= now {
         warn!("the certificate of the listener has ended: clients refuse it; put a new one in its place");
     } else if left < CERTIFICATE_WARNING {
@@ -200,7 +199,7 @@ mod tests {
         shutdown.cancel();
         silent.push(TcpStream::connect(address).await.unwrap());
         let (stream, _) = socket.accept().await.unwrap();
-        let patient = Greeter { patience: Duration::from_secs(600), ..greeter };
+        let patient = Greeter { patience: Duration::from_mins(10), ..greeter };
         assert!(patient.greet(stream, &shutdown).await.is_none());
     }
 }

@@ -25,10 +25,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const HANDSHAKES: usize = 1_024;
 
 /// How long before its end a certificate is warned of, at the start and once a day: time for a person on holiday.
-pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(14 * 86_400);
+pub const CERTIFICATE_WARNING: Duration = Duration::from_hours(14 * 24);
 
 /// How often the end of the certificate is looked at.
-pub const CERTIFICATE_LOOK: Duration = Duration::from_secs(86_400);
+pub const CERTIFICATE_LOOK: Duration = Duration::from_hours(24);
 
 /// Longest token of an issuer, in bytes. It is less than a request's headers may have together.
 pub const JWT_BYTES: usize = 8_192;

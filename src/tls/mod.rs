@@ -54,8 +54,8 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    fn of(file: &Path, why: impl ToString) -> Self {
-        Self { file: file.to_owned(), why: why.to_string() }
+    fn of(file: &Path, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { file: file.to_owned(), why: why.into().to_string() }
     }
 }
 

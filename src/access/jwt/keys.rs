@@ -18,7 +18,7 @@ pub(super) struct Keys(Vec<Key>);
 struct Key {
     name: Option<String>,
     fits: Vec<Algorithm>,
-    key: DecodingKey,
+    public: DecodingKey,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ impl Keys {
             Some(name) => fitting.find(|key| key.name.as_deref() == Some(name)),
             None => fitting.next().filter(|_| fitting.next().is_none()),
         }
-        .map(|key| &key.key)
+        .map(|key| &key.public)
     }
 }
 
@@ -71,31 +71,35 @@ fn key(value: Value) -> Option<Key> {
     if !is_ours || fits.is_empty() {
         return None;
     }
-    Some(Key { name: common.key_id.clone(), fits, key: DecodingKey::from_jwk(&jwk).ok()? })
+    Some(Key { name: common.key_id.clone(), fits, public: DecodingKey::from_jwk(&jwk).ok()? })
 }
 
 /// What a key of this kind can sign; nothing, for a secret that is shared.
-const fn algorithms(parameters: &AlgorithmParameters) -> &'static [Algorithm] {
-    match parameters {
-        AlgorithmParameters::RSA(_) => &[
+fn algorithms(parameters: &AlgorithmParameters) -> &'static [Algorithm] {
+    if let AlgorithmParameters::RSA(_) = parameters {
+        return &[
             Algorithm::RS256,
             Algorithm::RS384,
             Algorithm::RS512,
             Algorithm::PS256,
             Algorithm::PS384,
             Algorithm::PS512,
-        ],
-        AlgorithmParameters::EllipticCurve(key) => match key.curve {
-            EllipticCurve::P256 => &[Algorithm::ES256],
-            EllipticCurve::P384 => &[Algorithm::ES384],
-            _ => &[],
-        },
-        AlgorithmParameters::OctetKeyPair(key) => match key.curve {
-            EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
-            _ => &[],
-        },
-        _ => &[],
+        ];
     }
+    if let AlgorithmParameters::EllipticCurve(key) = parameters {
+        if key.curve == EllipticCurve::P256 {
+            return &[Algorithm::ES256];
+        }
+        if key.curve == EllipticCurve::P384 {
+            return &[Algorithm::ES384];
+        }
+    }
+    if let AlgorithmParameters::OctetKeyPair(key) = parameters
+        && key.curve == EllipticCurve::Ed25519
+    {
+        return &[Algorithm::EdDSA];
+    }
+    &[]
 }
 
 #[cfg(test)]

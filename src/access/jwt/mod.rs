@@ -170,13 +170,12 @@ impl Tokens {
             return Err(Denied::Malformed("longer than a token may be"));
         }
         let generation = self.0.standing.borrow().generation;
-        let verified = match self.0.known.find(text, generation) {
-            Some(known) => known,
-            None => {
-                let claims = Arc::new(self.check(text, now).await?);
-                self.0.known.keep(text, generation, &claims, now.less(self.0.settings.leeway));
-                claims
-            }
+        let verified = if let Some(known) = self.0.known.find(text, generation) {
+            known
+        } else {
+            let claims = Arc::new(self.check(text, now).await?);
+            self.0.known.keep(text, generation, &claims, now.less(self.0.settings.leeway));
+            claims
         };
         if self.is_stale() {
             self.refresh().await;

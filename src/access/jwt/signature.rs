@@ -17,7 +17,7 @@ use ring::signature::{
 static PROVIDER: CryptoProvider = CryptoProvider {
     // Nothing is signed here.
     signer_factory: |_, _| Err(new_error(ErrorKind::UnsupportedAlgorithm)),
-    verifier_factory: verifier,
+    verifier_factory: |algorithm, key| verifier(*algorithm, key),
     // Only public keys are read, by their coordinates, and nobody asks for these.
     key_utils: KeyUtils::new_unimplemented(),
 };
@@ -41,7 +41,7 @@ struct Check {
     key: DecodingKey,
 }
 
-fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
+fn verifier(algorithm: Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     let (family, how) = match algorithm {
         Algorithm::RS256 => (AlgorithmFamily::Rsa, How::Rsa(&RSA_PKCS1_2048_8192_SHA256)),
         Algorithm::RS384 => (AlgorithmFamily::Rsa, How::Rsa(&RSA_PKCS1_2048_8192_SHA384)),
@@ -53,12 +53,14 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
         Algorithm::ES384 => (AlgorithmFamily::Ec, How::Curve(&ECDSA_P384_SHA384_FIXED)),
         Algorithm::EdDSA => (AlgorithmFamily::Ed, How::Curve(&ED25519)),
         // Shared secrets, and what a later version of the library brings.
-        _ => return Err(new_error(ErrorKind::UnsupportedAlgorithm)),
+        Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 | _ => {
+            return Err(new_error(ErrorKind::UnsupportedAlgorithm));
+        }
     };
     if key.family() != family {
         return Err(new_error(ErrorKind::InvalidKeyFormat));
     }
-    Ok(Box::new(Check { algorithm: *algorithm, how, key: key.clone() }))
+    Ok(Box::new(Check { algorithm, how, key: key.clone() }))
 }
 
 impl Verifier<Vec<u8>> for Check {

@@ -9,7 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, version};
 
 use super::{Authority, gateway, parsed, secure};
@@ -107,7 +108,6 @@ async fn what_is_not_offered_is_not_spoken() {
         [(&version::TLS12, ProtocolVersion::TLSv1_2), (&version::TLS13, ProtocolVersion::TLSv1_3)]
     {
         let mut roots = RootCertStore::empty();
-        use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject as _};
         roots.add(CertificateDer::from_pem_file(authority.path("ca.pem")).unwrap()).unwrap();
         let config = ClientConfig::builder_with_protocol_versions(&[version])
             .with_root_certificates(roots)
