@@ -3,9 +3,11 @@
 mod descriptors;
 mod desks;
 mod framing;
+mod greet;
 mod keyfile;
 mod recover;
 mod restore;
+mod secure;
 mod server;
 mod system;
 
@@ -22,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use crate::access::{Access, Roster};
 use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
@@ -38,13 +39,16 @@ use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
 use crate::limits::{DRAIN_TIMEOUT, SPANS_TIMEOUT};
 use crate::telemetry::spans::Spans;
+use crate::tls::listener::Listener;
 
 use desks::Desks;
+use greet::{Greeter, watch_certificate};
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
 pub use recover::{Recovery, Scope, recover};
 pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
+pub use secure::{check, listener, reload_tls};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
 /// The parts that a run needs from outside itself; a test passes its own.
@@ -94,6 +98,22 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let tls = secure::listener(&config)?;
+    run_behind(tls, listener, config, surroundings, shutdown).await
+}
+
+/// The same behind a certificate that the caller can replace while it runs.
+///
+/// # Errors
+/// When the database or the seal key cannot be used.
+pub async fn run_behind(
+    tls: Option<Listener>,
+    listener: TcpListener,
+    config: Config,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let access = secure::access(&config, surroundings.clock.clone(), &shutdown)?;
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
@@ -110,7 +130,7 @@ pub async fn run(
         clock: surroundings.clock,
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
-        access: Access::new(Roster::of(config.principals.iter().cloned())),
+        access,
     };
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());
@@ -118,10 +138,14 @@ pub async fn run(
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     let stopping = shutdown.clone();
     tokio::spawn(door.ledger.counting().run());
+    if let Some(tls) = &tls {
+        tokio::spawn(watch_certificate(tls.clone(), door.clock.clone(), shutdown.clone()));
+    }
     let bounds = server::Bounds {
         connections: descriptors::connections(),
         drain_time: surroundings.drain_time,
         metrics: door.ledger.metrics().clone(),
+        greeter: Greeter::new(tls),
     };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;

@@ -8,6 +8,7 @@ mod database;
 mod draft;
 mod file;
 mod given;
+mod jwt;
 mod keys;
 mod mistake;
 mod origin;
@@ -16,6 +17,7 @@ mod postgres;
 mod principals;
 mod settle;
 mod store;
+mod tls;
 mod tracing;
 mod variables;
 mod walk;
@@ -28,10 +30,12 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::access::Principal;
+use crate::access::jwt::JwtSettings;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
+use crate::tls::TlsSettings;
 
 pub use self::tracing::Tracing;
 pub use mistake::{Mistake, Mistakes, Place};
@@ -74,6 +78,12 @@ pub struct Config {
     pub stores: BTreeMap<Namespace, HttpStore>,
     /// Who may do what; without anybody, everybody on this machine may do everything.
     pub principals: Vec<Principal>,
+    /// Whose tokens are taken.
+    pub jwt: Option<JwtSettings>,
+    /// How the listener speaks TLS.
+    pub tls: Option<TlsSettings>,
+    /// Whether credentials may cross a network without TLS, because something in front of the gateway speaks it.
+    pub plaintext: bool,
 }
 
 /// Where the records are.

@@ -11,7 +11,7 @@
 //!
 //! `main` calls `cli`, `cli` calls `app`, and `app` puts `http`, `ledger`, `config` and `telemetry` together.
 //! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
-//! speaks to stores behind HTTP, `access` knows who may do what. `bench` measures
+//! speaks to stores behind HTTP, `access` knows who may do what, and `tls` reads certificates. `bench` measures
 //! all of it from outside, beside what people write by hand, and `exam` breaks everything around it and judges what it did.
 
 pub mod access;
@@ -28,3 +28,4 @@ pub mod ledger;
 pub mod limits;
 pub mod protocol;
 pub mod telemetry;
+pub mod tls;

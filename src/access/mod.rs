@@ -1,20 +1,26 @@
-//! Who a caller is and what it may do. This room reads credentials and knows nothing of HTTP, of leases or of writes.
+//! Who a caller is and what it may do. This room reads credentials and knows nothing of requests, of leases or of writes.
 //!
-//! No secret is kept here: a key is held against the hash of the one that was given out.
+//! No secret is kept here: a key is held against the hash of the one that was given out, a token against its issuer's public
+//! keys, and a certificate was verified when the connection was made.
 
+pub mod jwt;
 pub mod key;
+mod roster;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use subtle::ConstantTimeEq as _;
 
 use crate::domain::permission::Rules;
 use crate::domain::principal::PrincipalName;
 use crate::domain::time::Timestamp;
+use crate::tls::names::{CertificateName, Shown};
 
-use key::{ApiKey, KeyDigest, KeyId, is_key};
+use jwt::Tokens;
+use key::{KeyDigest, KeyId, is_key};
+
+pub use roster::Roster;
 
 /// Somebody who may do something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +31,27 @@ pub struct Principal {
     pub rules: Rules,
     /// Its keys: several while one takes the place of another.
     pub keys: Vec<HeldKey>,
+    /// The names of certificates that it is known by.
+    pub certificates: Vec<CertificateName>,
+    /// The subjects of tokens that it is known by.
+    pub jwt_subjects: Vec<String>,
+    /// The roles in tokens that it is known by, where no principal is known by the subject.
+    pub jwt_roles: Vec<String>,
+}
+
+impl Principal {
+    /// One that has no credential yet.
+    #[must_use]
+    pub const fn new(name: PrincipalName, rules: Rules) -> Self {
+        Self {
+            name,
+            rules,
+            keys: Vec::new(),
+            certificates: Vec::new(),
+            jwt_subjects: Vec::new(),
+            jwt_roles: Vec::new(),
+        }
+    }
 }
 
 /// What is kept of a key.
@@ -38,12 +65,32 @@ pub struct HeldKey {
     pub expires_at: Option<Timestamp>,
 }
 
+/// Who is at the other end of a connection: what its certificate says, which was verified when the connection was made.
+#[derive(Debug, Clone)]
+pub struct Peer(Arc<Shown>);
+
+impl Peer {
+    /// Of a verified certificate.
+    #[must_use]
+    pub fn of(shown: Shown) -> Self {
+        Self(Arc::new(shown))
+    }
+}
+
+/// By what a caller was known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Credential {
+    None,
+    Key(KeyId),
+    Jwt,
+    Certificate,
+}
+
 /// A caller as it has shown itself.
 #[derive(Debug, Clone)]
 pub struct Caller {
     principal: Arc<Principal>,
-    /// The key that it came with, where it was one.
-    key: Option<KeyId>,
+    credential: Credential,
     until: Option<Timestamp>,
 }
 
@@ -51,15 +98,22 @@ impl Caller {
     /// A caller that was not asked who it is, and may do nothing.
     #[must_use]
     pub fn nobody() -> Self {
-        let name = PrincipalName::anonymous();
-        let principal = Principal { name, rules: Rules::default(), keys: Vec::new() };
-        Self { principal: Arc::new(principal), key: None, until: None }
+        Self::unasked(Arc::new(Principal::new(PrincipalName::anonymous(), Rules::default())))
+    }
+
+    const fn unasked(principal: Arc<Principal>) -> Self {
+        Self { principal, credential: Credential::None, until: None }
     }
 
     /// By what it was known.
     #[must_use]
     pub const fn credential(&self) -> &'static str {
-        if self.key.is_some() { "key" } else { "none" }
+        match self.credential {
+            Credential::None => "none",
+            Credential::Key(_) => "key",
+            Credential::Jwt => "jwt",
+            Credential::Certificate => "certificate",
+        }
     }
 
     /// Its name.
@@ -77,7 +131,10 @@ impl Caller {
     /// The key that it came with.
     #[must_use]
     pub const fn key(&self) -> Option<&KeyId> {
-        self.key.as_ref()
+        match &self.credential {
+            Credential::Key(id) => Some(id),
+            Credential::None | Credential::Jwt | Credential::Certificate => None,
+        }
     }
 
     /// When what it came with ends.
@@ -91,7 +148,9 @@ impl Caller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// It showed nothing.
-    #[error("this gateway asks for credentials; send the header Authorization: Bearer with your key")]
+    #[error(
+        "this gateway asks for credentials; send the header Authorization: Bearer with your key or token"
+    )]
     Missing,
     /// What it showed cannot be read; nothing was looked up.
     #[error("the credentials in the header Authorization are {0}")]
@@ -99,146 +158,66 @@ pub enum Denied {
     /// It is unknown, wrong, or over: which of them, only the log tells.
     #[error("the credentials are not known here, or no longer valid")]
     Refused,
+    /// The keys that a token is checked with are not there: the token may be good.
+    #[error("the keys of the tokens' issuer cannot be fetched; send the request again in {} s", .0.as_secs())]
+    Unavailable(Duration),
 }
 
-/// The roster in force. Clones share it, and each request looks at it once.
+/// The roster in force, and how tokens are checked. Clones share both, and each request looks at them once.
 #[derive(Debug, Clone)]
-pub struct Access(Arc<ArcSwap<Roster>>);
+pub struct Access {
+    roster: Arc<ArcSwap<Roster>>,
+    tokens: Option<Tokens>,
+}
 
 impl Access {
     /// Begins with a roster.
     #[must_use]
     pub fn new(roster: Roster) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(roster)))
+        Self { roster: Arc::new(ArcSwap::from_pointee(roster)), tokens: None }
+    }
+
+    /// With an issuer of tokens.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Option<Tokens>) -> Self {
+        Self { tokens, ..self }
     }
 
     /// What is in force now.
     #[must_use]
     pub fn roster(&self) -> Arc<Roster> {
-        self.0.load_full()
+        self.roster.load_full()
     }
 
     /// Puts another one in force; requests under way go on with what they were let in by.
     pub fn replace(&self, roster: Roster) {
-        self.0.store(Arc::new(roster));
+        self.roster.store(Arc::new(roster));
     }
-}
 
-/// Everybody who may do something.
-#[derive(Debug, Clone)]
-pub struct Roster {
-    /// Whoever asks, where no credentials are configured.
-    anybody: Option<Arc<Principal>>,
-    keys: BTreeMap<KeyId, (HeldKey, Arc<Principal>)>,
-}
-
-impl Roster {
-    /// These, and nobody else. Without any, everybody may do everything, and is to be let in from this machine only.
+    /// How tokens are checked, where they are taken.
     #[must_use]
-    pub fn of(principals: impl IntoIterator<Item = Principal>) -> Self {
-        let principals: Vec<Arc<Principal>> = principals.into_iter().map(Arc::new).collect();
-        let keys = principals
-            .iter()
-            .flat_map(|principal| principal.keys.iter().map(move |key| (key.clone(), principal.clone())))
-            .map(|(key, principal)| (key.id.clone(), (key, principal)))
-            .collect();
-        let anonymous = || {
-            let name = PrincipalName::anonymous();
-            Arc::new(Principal { name, rules: Rules::unlimited(), keys: Vec::new() })
-        };
-        Self { anybody: principals.is_empty().then(anonymous), keys }
+    pub const fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
     }
 
-    /// Whether no credentials are asked for.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.anybody.is_some()
-    }
-
-    /// Who it is that shows this. `bearer` is what stands after the scheme in `Authorization`.
+    /// Who shows this. What stands in the request decides, and where it is wrong no certificate helps it: a caller that
+    /// believes to act as one principal must not act as another.
     ///
     /// # Errors
     /// [`Denied`] says why it is nobody.
-    pub fn identify(&self, bearer: Option<&str>, now: Timestamp) -> Result<Caller, Denied> {
-        if let Some(principal) = &self.anybody {
-            return Ok(Caller { principal: principal.clone(), key: None, until: None });
+    pub async fn identify(
+        &self,
+        bearer: Option<&str>,
+        peer: Option<&Peer>,
+        now: Timestamp,
+    ) -> Result<Caller, Denied> {
+        let roster = self.roster();
+        match (roster.anybody(), bearer, &self.tokens) {
+            (Some(anybody), _, _) => Ok(Caller::unasked(anybody)),
+            (None, None, _) => peer.map_or(Err(Denied::Missing), |peer| roster.by_certificate(&peer.0, now)),
+            (None, Some(text), _) if is_key(text) => roster.by_key(text, now),
+            (None, Some(_), None) => Err(Denied::Refused),
+            (None, Some(text), Some(tokens)) => roster.by_claims(&*tokens.verify(text, now).await?),
         }
-        match bearer {
-            None => Err(Denied::Missing),
-            Some(text) if is_key(text) => {
-                let key = ApiKey::parse(text).map_err(|error| Denied::Malformed(error.word()))?;
-                self.holder_of(&key, now)
-            }
-            Some(_) => Err(Denied::Refused),
-        }
-    }
-
-    fn holder_of(&self, key: &ApiKey, now: Timestamp) -> Result<Caller, Denied> {
-        let digest = key.digest();
-        let found = self.keys.get(key.id());
-        let right = found.filter(|(held, _)| bool::from(held.digest.as_bytes().ct_eq(digest.as_bytes())));
-        match right {
-            Some((held, _)) if held.expires_at.is_some_and(|end| end <= now) => Err(Denied::Refused),
-            Some((held, principal)) => Ok(Caller {
-                principal: principal.clone(),
-                key: Some(held.id.clone()),
-                until: held.expires_at,
-            }),
-            None => Err(Denied::Refused),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::permission::{Permission, Prefix, Rule};
-
-    fn worker(keys: Vec<HeldKey>) -> Principal {
-        let permissions = [Permission::Write].into_iter().collect();
-        let rules = Rules::new([Rule { prefix: Prefix::parse("jobs").unwrap(), permissions }]);
-        Principal { name: PrincipalName::parse("worker").unwrap(), rules, keys }
-    }
-
-    fn held(key: &ApiKey, expires_at: Option<i64>) -> HeldKey {
-        let expires_at = expires_at.map(Timestamp::from_ms);
-        HeldKey { id: key.id().clone(), digest: key.digest(), expires_at }
-    }
-
-    #[test]
-    fn a_key_opens_what_its_principal_may_do() {
-        let (old, new) = (ApiKey::of([1; 6], [2; 32]), ApiKey::of([3; 6], [4; 32]));
-        let roster = Roster::of([worker(vec![held(&old, Some(1_000)), held(&new, None)])]);
-        let now = |ms| Timestamp::from_ms(ms);
-        let by = |key: &ApiKey, ms| {
-            roster.identify(Some(&key.reveal()), now(ms)).map(|caller| caller.name().to_string())
-        };
-        // While one key takes the place of another, both open the same.
-        assert_eq!(by(&old, 999), Ok("worker".to_owned()));
-        assert_eq!(by(&new, 999), Ok("worker".to_owned()));
-        assert_eq!(by(&old, 1_000), Err(Denied::Refused));
-        assert_eq!(by(&new, 1_000), Ok("worker".to_owned()));
-        // The right id with another secret, and an id that nobody has.
-        assert_eq!(by(&ApiKey::of([3; 6], [5; 32]), 0), Err(Denied::Refused));
-        assert_eq!(by(&ApiKey::of([9; 6], [4; 32]), 0), Err(Denied::Refused));
-        assert_eq!(roster.identify(None, now(0)).map(|_| ()), Err(Denied::Missing));
-        assert_eq!(roster.identify(Some("something"), now(0)).map(|_| ()), Err(Denied::Refused));
-    }
-
-    #[test]
-    fn a_typing_error_is_told_without_looking_anything_up() {
-        let key = ApiKey::of([1; 6], [2; 32]);
-        let roster = Roster::of([worker(vec![held(&key, None)])]);
-        let text = key.reveal().replace("0202", "0203");
-        let denied = roster.identify(Some(&text), Timestamp::from_ms(0)).map(|_| ());
-        assert!(matches!(denied, Err(Denied::Malformed(_))));
-    }
-
-    #[test]
-    fn without_principals_everybody_may_do_everything() {
-        let roster = Roster::of([]);
-        let caller = roster.identify(None, Timestamp::from_ms(0)).unwrap();
-        assert!(roster.is_open() && caller.rules().cover("", Permission::Admin));
-        assert_eq!(caller.name().as_str(), "anonymous");
     }
 }

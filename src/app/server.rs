@@ -12,14 +12,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
 use super::framing::Watched;
+use super::greet::Greeter;
 use crate::http::{Front, TwoLengths};
-use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
+use crate::limits::HEADER_TIMEOUT;
 use crate::telemetry::metrics::Metrics;
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
@@ -40,6 +40,8 @@ pub(super) struct Bounds {
     pub(super) drain_time: Duration,
     /// Where connections are counted.
     pub(super) metrics: Arc<Metrics>,
+    /// How connections begin.
+    pub(super) greeter: Greeter,
 }
 
 /// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
@@ -73,22 +75,21 @@ pub(super) async fn serve(
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
         let metrics = bounds.metrics.clone();
         metrics.connected.one();
+        let (greeter, stopping) = (bounds.greeter.clone(), shutdown.clone());
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
             let _open = metrics.connections.hold();
             let Some(stream) = moved(stream) else { return };
-            // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
-            let mut stream = TimeoutStream::new(stream);
-            stream.set_write_timeout(Some(WRITE_TIMEOUT));
-            let (stream, seen) = Watched::new(Box::pin(stream));
+            let Some((stream, peer)) = greeter.greet(stream, &stopping).await else { return };
+            let (stream, seen) = Watched::new(stream);
             let service = service_fn(move |mut request: Request<Incoming>| {
-                let front = front.clone();
+                let (front, peer) = (front.clone(), peer.clone());
                 let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
                 if is_chunked && !seen.one_length() {
                     request.extensions_mut().insert(TwoLengths);
                 }
                 async move {
-                    let mut response = front.serve(request).await;
+                    let mut response = front.serve(request, peer).await;
                     if is_chunked {
                         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     }

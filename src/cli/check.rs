@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::output::{self, Output};
 use super::{settings, table};
+use crate::app;
 use crate::config::{Config, Database, Flags, KeySource};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::resource::Namespace;
@@ -17,6 +18,7 @@ use crate::domain::upstream::Class;
 /// Checks the configuration and starts nothing.
 pub(super) fn run(config: Option<&Path>, output: &Output) -> Result<(), Failure> {
     let settings = settings::load(config, &Flags::default())?;
+    app::check(&settings.config).map_err(Failure::Start)?;
     let file = settings.file.map(|file| file.display().to_string());
     let json = as_json(file.as_deref(), &settings.config);
     output.answer(&output::json(&json), || told(file.as_deref(), &json))

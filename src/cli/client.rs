@@ -18,6 +18,7 @@ use super::failure::{Failure, Problem};
 use super::relayed::Relayed;
 use crate::domain::resource::Path;
 use crate::limits::{CLIENT_ANSWER_BYTES, CLIENT_CONNECT_TIMEOUT, CLIENT_KEY_BYTES, CLIENT_TIMEOUT};
+use crate::tls::client::{Trust, config};
 
 /// Variable that holds the caller's key.
 const KEY_VARIABLE: &str = "FENCEGATE_KEY";
@@ -36,6 +37,14 @@ pub(super) enum Delivered {
     Store(Relayed),
 }
 
+/// Where a gateway is, and whom to believe that it is one.
+pub(super) struct Target {
+    /// Its address.
+    pub(super) url: String,
+    /// Who vouches for it, and what it is shown.
+    pub(super) trust: Trust,
+}
+
 /// A gateway somewhere.
 pub(super) struct Client {
     base: String,
@@ -43,11 +52,19 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client of the gateway at this address.
+    /// A client of the gateway at this address, which believes whom the system believes.
     pub(super) fn new(address: &str) -> Result<Self, Failure> {
+        Self::of(&Target { url: address.to_owned(), trust: Trust::default() })
+    }
+
+    /// A client of a gateway.
+    pub(super) fn of(target: &Target) -> Result<Self, Failure> {
+        let Target { url: address, trust } = target;
         let base = base_of(address).map_err(|why| Failure::Usage(format!("--url {address:?} {why}")))?;
+        let tls = config(trust, base.starts_with("https:"));
         let http = reqwest::Client::builder()
             .default_headers(credentials()?)
+            .tls_backend_preconfigured(tls.map_err(|error| Failure::Usage(error.to_string()))?)
             .user_agent(concat!("fencegate/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
             .redirect(redirect::Policy::none())
@@ -204,16 +221,13 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 fn base_of(address: &str) -> Result<String, String> {
-    let url =
-        Url::parse(address).map_err(|error| format!("is not an address: {error}; write http://HOST:PORT"))?;
-    if url.scheme() == "https" {
-        return Err("asks for TLS, which comes in a later version; write http://HOST:PORT".to_owned());
-    }
-    if url.scheme() != "http" {
-        return Err("is not an http:// address; write http://HOST:PORT".to_owned());
+    let url = Url::parse(address)
+        .map_err(|error| format!("is not an address: {error}; write https://HOST:PORT"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("is not an http:// or https:// address; write https://HOST:PORT".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds credentials, which this version does not take".to_owned());
+        return Err("holds credentials, which do not belong into an address".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err("has a `?` or `#` in it; write http://HOST:PORT".to_owned());
@@ -226,10 +240,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_http_is_spoken() {
+    fn an_address_is_one_of_http() {
         assert_eq!(base_of("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
         assert_eq!(base_of("http://gate/base").unwrap(), "http://gate/base");
-        assert!(base_of("https://gate").unwrap_err().contains("TLS, which comes in a later version"));
+        assert_eq!(base_of("https://gate:8443/").unwrap(), "https://gate:8443");
         for wrong in ["gate:8080", "127.0.0.1:8080", "ftp://gate", "http://u:p@gate", "http://gate/?a", ""] {
             assert!(base_of(wrong).is_err(), "{wrong}");
         }

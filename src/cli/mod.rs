@@ -48,10 +48,12 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime;
 
-use client::Client;
+use client::{Client, Target};
 use control::Verb;
 use failure::Failure;
 use output::Output;
+
+use crate::tls::client::Trust;
 
 /// What `--help` says below the options.
 const EXIT_CODES: &str = "\
@@ -89,6 +91,29 @@ struct Global {
         help_heading = "Global options"
     )]
     url: String,
+    /// Certificates of those who vouch for the gateway, in PEM [default: whom the system trusts]
+    #[arg(long, global = true, value_name = "FILE", env = "FENCEGATE_CA", help_heading = "Global options")]
+    ca: Option<PathBuf>,
+    /// Certificate to show the gateway, in PEM with its chain
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "FENCEGATE_CLIENT_CERT",
+        requires = "client_cert_key",
+        help_heading = "Global options"
+    )]
+    client_cert: Option<PathBuf>,
+    /// Key of that certificate, in PEM; only its owner may read it
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "FENCEGATE_CLIENT_CERT_KEY",
+        requires = "client_cert",
+        help_heading = "Global options"
+    )]
+    client_cert_key: Option<PathBuf>,
     /// Print JSON, errors too; without it JSON is printed where standard output is not a terminal
     #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
@@ -245,7 +270,8 @@ fn end(output: &Output, command: impl FnOnce(&Output) -> Result<ExitCode, Failur
 }
 
 fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
-    let Global { config, url, json: _ } = cli.global;
+    let Global { config, url, ca, client_cert, client_cert_key, json: _ } = cli.global;
+    let url = Target { url, trust: Trust { ca_file: ca, identity: client_cert.zip(client_cert_key) } };
     let config = config.as_deref();
     let done = match cli.command {
         Command::Run(command) => return command.run(&url, output),
@@ -286,11 +312,11 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn with_client<F>(url: &str, command: F) -> Result<(), Failure>
+fn with_client<F>(target: &Target, command: F) -> Result<(), Failure>
 where
     F: AsyncFnOnce(Client) -> Result<(), Failure>,
 {
-    let client = Client::new(url)?;
+    let client = Client::of(target)?;
     block_on(command(client))
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::runtime;
 
-use super::client::Client;
+use super::client::{Client, Target};
 use super::failure::Failure;
 use super::lease::fresh_id;
 use super::output::Output;
@@ -80,12 +80,12 @@ pub(super) struct Run {
 
 impl Run {
     /// Runs the command under a lease. The code is the command's own where it came to its end.
-    pub(super) fn run(self, url: &str, output: &Output) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, target: &Target, output: &Output) -> Result<ExitCode, Failure> {
         if self.resources.len() > RUN_RESOURCES {
             let problem = format!("one lease names at most {RUN_RESOURCES} resources");
             return Err(Failure::Usage(problem));
         }
-        let client = Client::new(url)?;
+        let client = Client::of(target)?;
         // One thread, and that the main one: the kernel ties the command to the thread that started it.
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()

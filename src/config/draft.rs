@@ -9,9 +9,11 @@ use zeroize::Zeroizing;
 use super::Database;
 use super::database;
 use super::given::{Given, Slot};
+use super::jwt::JwtDraft;
 use super::mistake::{Mistakes, Place};
 use super::principals::PrincipalsDraft;
 use super::store::StoreDraft;
+use super::tls::TlsDraft;
 use super::tracing::TracingDraft;
 use crate::domain::counter;
 use crate::domain::lease::WaitOrder;
@@ -36,6 +38,9 @@ pub(super) struct Draft {
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
     pub(super) principals: PrincipalsDraft,
+    pub(super) jwt: JwtDraft,
+    pub(super) tls: TlsDraft,
+    pub(super) plaintext: Slot<bool>,
 }
 
 /// What was said of one namespace.
@@ -96,6 +101,7 @@ impl Draft {
                 let number = given.whole(&range, mistakes).and_then(|number| u32::try_from(number).ok());
                 self.max_connections = Slot::of(given, number);
             }
+            "plaintext" => self.plaintext = Slot::of(given, given.truth(mistakes)),
             "max_body_bytes" => {
                 self.max_body_bytes = Slot::of(given, given.whole(&(1..=limits::MAX_BODY_BYTES), mistakes));
             }

@@ -25,6 +25,9 @@ pub(super) const ROOT: Table = Table {
         "tracing",
         "namespaces",
         "principals",
+        "jwt",
+        "tls",
+        "plaintext",
     ],
     later: &[],
 };
@@ -79,10 +82,32 @@ pub(super) const STAMP: Table = Table { keys: &["header", "json"], later: &[] };
 pub(super) const CREDENTIALS: Table = Table { keys: &["header", "file", "variable"], later: &[] };
 
 /// `[principals.NAME]`.
-pub(super) const PRINCIPAL: Table = Table { keys: &["permissions", "keys"], later: &[] };
+pub(super) const PRINCIPAL: Table =
+    Table { keys: &["permissions", "keys", "certificates", "jwt_subjects", "jwt_roles"], later: &[] };
 
 /// One item of `keys = [ … ]` of a principal.
 pub(super) const PRINCIPAL_KEY: Table = Table { keys: &["id", "sha256", "expires_at"], later: &[] };
+
+/// `[tls]`.
+pub(super) const TLS: Table =
+    Table { keys: &["cert_file", "key_file", "client_ca_file", "client_auth"], later: &[] };
+
+/// `[jwt]`.
+pub(super) const JWT: Table = Table {
+    keys: &[
+        "issuer",
+        "audience",
+        "jwks_url",
+        "jwks_file",
+        "jwks_ca_file",
+        "algorithms",
+        "leeway",
+        "refresh",
+        "max_stale",
+        "roles_claim",
+    ],
+    later: &[],
+};
 
 /// Notes that a table has no such key.
 pub(super) fn note_unknown(name: &str, given: &Given<'_>, table: Table, mistakes: &mut Mistakes) {
@@ -156,7 +181,10 @@ fn home_of(key: &str) -> Option<&'static str> {
         "max_body_bytes" => Some("at the top of the file, or under [namespaces.NAME]"),
         "json" => Some("in `stamp = { … }` of a store"),
         "header" => Some("in `stamp = { … }` or `credentials = { … }` of a store"),
-        "permissions" | "keys" => Some("under [principals.NAME]"),
+        key if PRINCIPAL.keys.contains(&key) => Some("under [principals.NAME]"),
+        key if TLS.keys.contains(&key) => Some("under [tls]"),
+        key if key != "issuer" && JWT.keys.contains(&key) => Some("under [jwt]"),
+        "plaintext" => Some("at the top of the file, before the first [table]"),
         "id" | "sha256" | "expires_at" => Some("in `keys = [ { … } ]` of a principal"),
         "file" | "variable" => Some("in `credentials = { … }` of a store"),
         key if STORE.keys.contains(&key) => Some("in `store = { … }` of a namespace"),

@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml_edit::TableLike;
 
 use super::given::{Given, ListItem};
+use super::jwt::JwtDraft;
 use super::keys::{PRINCIPAL, PRINCIPAL_KEY, note_unknown};
-use super::mistake::Mistakes;
+use super::mistake::{Mistakes, Place};
+use super::tls::TlsDraft;
 use crate::access::key::{ApiKey, KeyDigest, KeyId, is_key};
 use crate::access::{HeldKey, Principal};
 use crate::domain::permission::{Permission, Permissions, Prefix, Rule, Rules};
 use crate::domain::principal::PrincipalName;
 use crate::domain::time::Timestamp;
-use crate::limits::{PRINCIPAL_KEYS, PRINCIPAL_RULES, PRINCIPALS};
+use crate::limits::{PRINCIPAL_KEYS, PRINCIPAL_NAMES, PRINCIPAL_RULES, PRINCIPALS};
+use crate::tls::names::CertificateName;
 
 const EXAMPLE: &str = "[principals.worker-a]";
 const PERMISSIONS_EXAMPLE: &str = "{ \"statements\" = [\"read\", \"lease\", \"write\"] }";
@@ -20,7 +23,7 @@ const KEY_EXAMPLE: &str = "{ id = \"…\", sha256 = \"…\" }; `fencegate key cr
 
 /// What was said of principals, by their names; a later source replaces a principal as a whole.
 #[derive(Default)]
-pub(super) struct PrincipalsDraft(BTreeMap<PrincipalName, Principal>);
+pub(super) struct PrincipalsDraft(BTreeMap<PrincipalName, (Place, Principal)>);
 
 impl PrincipalsDraft {
     /// Takes the whole table.
@@ -37,7 +40,7 @@ impl PrincipalsDraft {
             if let Some(table) = given.table(EXAMPLE, mistakes)
                 && let Some(principal) = principal(name.clone(), table, &given, mistakes)
             {
-                self.0.insert(name, principal);
+                self.0.insert(name, (given.key_place.clone(), principal));
             }
         }
         if self.0.len() > PRINCIPALS {
@@ -46,20 +49,58 @@ impl PrincipalsDraft {
                 format!("names {} principals; at most {PRINCIPALS} are taken", self.0.len()),
             );
         }
-        let mut seen = BTreeSet::new();
-        for key in self.0.values().flat_map(|principal| &principal.keys) {
-            if !seen.insert(key.id.clone()) {
-                given.wrong(
-                    mistakes,
-                    format!("the key {} stands there twice; a key is one principal's", key.id),
+        self.refuse_twins(given, mistakes);
+    }
+
+    /// What a caller shows names one principal. Roles may be shared: they name one only where a token has one of them.
+    fn refuse_twins(&self, given: &Given<'_>, mistakes: &mut Mistakes) {
+        let (mut keys, mut certificates, mut subjects) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut twice = |what: &str, name: &str| {
+            let problem = format!("the {what} {name} stands there twice; it is one principal's");
+            given.wrong(mistakes, problem);
+        };
+        for (_, principal) in self.0.values() {
+            for key in principal.keys.iter().filter(|key| !keys.insert(&key.id)) {
+                twice("key", key.id.as_str());
+            }
+            for name in principal.certificates.iter().filter(|name| !certificates.insert(*name)) {
+                let (CertificateName::Uri(text) | CertificateName::Dns(text)) = name;
+                twice("certificate's name", text);
+            }
+            for subject in principal.jwt_subjects.iter().filter(|subject| !subjects.insert(*subject)) {
+                twice("token's subject", subject);
+            }
+        }
+    }
+
+    /// Whether there is somebody who verifies what principals are known by.
+    pub(super) fn check(&self, jwt: &JwtDraft, tls: &TlsDraft, mistakes: &mut Mistakes) {
+        for (name, (place, principal)) in &self.0 {
+            let mut missing = |part: &str, advice: &str| {
+                mistakes.note(
+                    place,
+                    &format!("principals.{name}.{part}"),
+                    format!("opens nothing: {advice}"),
                 );
+            };
+            if !principal.certificates.is_empty() && !tls.knows_clients() {
+                missing(
+                    "certificates",
+                    "configure [tls] with client_ca_file, which holds those who vouch for callers",
+                );
+            }
+            if !principal.jwt_subjects.is_empty() && !jwt.is_spoken_of() {
+                missing("jwt_subjects", "configure [jwt] with the issuer of the tokens");
+            }
+            if !principal.jwt_roles.is_empty() && !jwt.knows_roles() {
+                missing("jwt_roles", "configure [jwt] with roles_claim, the claim that holds roles");
             }
         }
     }
 
     /// All of them.
     pub(super) fn settle(&self) -> Vec<Principal> {
-        self.0.values().cloned().collect()
+        self.0.values().map(|(_, principal)| principal.clone()).collect()
     }
 }
 
@@ -69,18 +110,37 @@ fn principal(
     whole: &Given<'_>,
     mistakes: &mut Mistakes,
 ) -> Option<Principal> {
-    let (mut rules, mut keys) = (None, Vec::new());
+    let mut rules = None;
+    let mut made = Principal::new(name, Rules::default());
     for (part, given) in whole.entries(table) {
         match part {
             "permissions" => rules = permissions(&given, mistakes),
-            "keys" => keys = held_keys(&given, mistakes),
+            "keys" => made.keys = held_keys(&given, mistakes),
+            "certificates" => made.certificates = certificates(&given, mistakes),
+            "jwt_subjects" => made.jwt_subjects = texts(&given, mistakes),
+            "jwt_roles" => made.jwt_roles = texts(&given, mistakes),
             _ => note_unknown(part, &given, PRINCIPAL, mistakes),
         }
     }
     if table.get("permissions").is_none() {
         whole.wrong(mistakes, format!("may do nothing: write permissions = {PERMISSIONS_EXAMPLE}"));
     }
-    Some(Principal { name, rules: rules?, keys })
+    Some(Principal { rules: rules?, ..made })
+}
+
+fn texts(given: &Given<'_>, mistakes: &mut Mistakes) -> Vec<String> {
+    let Some(list) = given.list("texts", PRINCIPAL_NAMES, mistakes) else { return Vec::new() };
+    list.iter().filter_map(|item| item.given().text(mistakes).map(str::to_owned)).collect()
+}
+
+fn certificates(given: &Given<'_>, mistakes: &mut Mistakes) -> Vec<CertificateName> {
+    let Some(list) = given.list("certificates' names", PRINCIPAL_NAMES, mistakes) else { return Vec::new() };
+    let name = |item: &ListItem<'_>| {
+        let given = item.given();
+        let name = CertificateName::parse(given.text(mistakes)?);
+        name.map_err(|problem| given.wrong(mistakes, problem)).ok()
+    };
+    list.iter().filter_map(name).collect()
 }
 
 fn permissions(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Rules> {

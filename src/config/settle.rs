@@ -26,6 +26,8 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
     let (namespaces, stores) = settle_namespaces(&draft.namespaces, max_body_bytes, outside, mistakes);
     let principals = draft.principals.settle();
     let listen = listen(draft, principals.is_empty(), mistakes);
+    draft.principals.check(&draft.jwt, &draft.tls, mistakes);
+    let (jwt, tls) = (draft.jwt.settle(principals.is_empty(), mistakes), draft.tls.settle(mistakes));
     let database = draft.database.found().map(|found| found.value.clone());
     let database = database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db")));
     Config {
@@ -40,6 +42,9 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         namespaces,
         stores,
         principals,
+        jwt,
+        tls,
+        plaintext: draft.plaintext.or(false),
     }
 }
 
@@ -48,7 +53,19 @@ fn listen(draft: &Draft, is_open: bool, mistakes: &mut Mistakes) -> SocketAddr {
     let preset = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
     let Some(found) = draft.listen.found() else { return preset };
     let address = found.value;
-    if is_open && !address.ip().to_canonical().is_loopback() {
+    let is_public = !address.ip().to_canonical().is_loopback();
+    if let (true, Some(Found { value: true, place })) = (draft.tls.is_spoken_of(), draft.plaintext.found()) {
+        mistakes.note(place, "plaintext", "[tls] is there too; leave one of the two out");
+    }
+    if is_public && !is_open && !draft.tls.is_spoken_of() && !draft.plaintext.or(false) {
+        let problem = format!(
+            "{address} is reachable from other machines, and credentials would cross the network so that everybody on the way can \
+             read them; configure [tls] with cert_file and key_file, or write plaintext = true where something in front of the \
+             gateway speaks TLS"
+        );
+        mistakes.note(&found.place, "listen", problem);
+    }
+    if is_open && is_public {
         let problem = format!(
             "{address} is reachable from other machines, and no credentials are configured; configure [principals.NAME] with \
              keys (`fencegate key create` makes one), or listen on loopback, such as 127.0.0.1:{}",

@@ -1,5 +1,6 @@
 //! What a configuration means, and what is told of a wrong one.
 
+mod doors;
 mod layers;
 mod mistakes;
 mod store_mistakes;
@@ -51,6 +52,9 @@ fn no_file_at_all_is_a_working_gateway() {
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
             principals: Vec::new(),
+            jwt: None,
+            tls: None,
+            plaintext: false,
         }
     );
 }
@@ -166,8 +170,17 @@ fn the_loopback_is_known_in_all_its_forms() {
     for address in ["0.0.0.0:80", "[::]:80", "192.168.0.1:80", "[::ffff:10.0.0.1]:80", "128.0.0.1:1"] {
         let told = parse(&format!("listen = \"{address}\"")).unwrap_err().to_string();
         assert!(told.contains("no credentials"), "{told}");
-        let keyed = format!("listen = \"{address}\"\n[principals.a]\npermissions = {{ \"*\" = [\"read\"] }}");
-        assert!(parse(&keyed).is_ok(), "{address}");
+        // Credentials that cross a network unprotected are everybody's, unless somebody says that something else protects them.
+        let keyed = |more: &str| {
+            let principal = "[principals.a]\npermissions = { \"*\" = [\"read\"] }";
+            parse(&format!("listen = \"{address}\"\n{more}\n{principal}"))
+        };
+        let told = keyed("").unwrap_err().to_string();
+        assert!(told.contains("configure [tls]") && told.contains("plaintext = true"), "{told}");
+        assert!(keyed("plaintext = false").is_err() && keyed("plaintext = true").is_ok(), "{address}");
+        let tls = "tls = { cert_file = \"c\", key_file = \"k\" }";
+        assert!(keyed(tls).is_ok(), "{address}");
+        assert!(keyed(&format!("{tls}\nplaintext = true")).is_err(), "{address}");
     }
 }
 

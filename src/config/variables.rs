@@ -29,6 +29,24 @@ const SLIP_LETTERS: usize = 2;
 /// The variables that begin with `FENCEGATE_`, by name; `None` for a value that is not UTF-8.
 pub type Variables = BTreeMap<String, Option<String>>;
 
+/// The keys of the tables that are not of namespaces, as their variables are spelled.
+const TABLE_KEYS: [(&str, &str, &str, Form); 14] = [
+    ("TLS__CERT_FILE", "tls", "cert_file", Form::Text),
+    ("TLS__KEY_FILE", "tls", "key_file", Form::Text),
+    ("TLS__CLIENT_CA_FILE", "tls", "client_ca_file", Form::Text),
+    ("TLS__CLIENT_AUTH", "tls", "client_auth", Form::Text),
+    ("JWT__ISSUER", "jwt", "issuer", Form::Text),
+    ("JWT__AUDIENCE", "jwt", "audience", Form::Toml),
+    ("JWT__JWKS_URL", "jwt", "jwks_url", Form::Text),
+    ("JWT__JWKS_FILE", "jwt", "jwks_file", Form::Text),
+    ("JWT__JWKS_CA_FILE", "jwt", "jwks_ca_file", Form::Text),
+    ("JWT__ALGORITHMS", "jwt", "algorithms", Form::Toml),
+    ("JWT__LEEWAY", "jwt", "leeway", Form::Text),
+    ("JWT__REFRESH", "jwt", "refresh", Form::Text),
+    ("JWT__MAX_STALE", "jwt", "max_stale", Form::Text),
+    ("JWT__ROLES_CLAIM", "jwt", "roles_claim", Form::Text),
+];
+
 /// How a key's value is written in a variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -117,14 +135,16 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
                 take_root(&variable, Form::Text, draft, mistakes);
             }
             "PRINCIPALS" => take_principals(&variable, draft, mistakes),
-            "MAX_CONNECTIONS" | "MAX_BODY_BYTES" => take_root(&variable, Form::Toml, draft, mistakes),
+            "MAX_CONNECTIONS" | "MAX_BODY_BYTES" | "PLAINTEXT" => {
+                take_root(&variable, Form::Toml, draft, mistakes);
+            }
             "WITNESS" => take_witness(&variable, draft, mistakes),
             "TRACING__OTLP_ENDPOINT" => take_tracing("otlp_endpoint", &variable, Form::Text, draft, mistakes),
             "TRACING__SAMPLE_RATIO" => take_tracing("sample_ratio", &variable, Form::Toml, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
             _ => match key.strip_prefix(NAMESPACES) {
                 Some(rest) => take_namespace(rest, &variable, draft, mistakes),
-                None => refuse_slips(&variable, mistakes),
+                None => take_table(&variable, draft, mistakes),
             },
         }
     }
@@ -198,6 +218,20 @@ fn take_tracing(key: &str, variable: &Variable<'_>, form: Form, draft: &mut Draf
     let whole = format!("tracing.{key}");
     if let Some(item) = variable.item(&whole, form, mistakes) {
         walk::tracing_key(key, &spot(&whole, &item, variable.place), draft, mistakes);
+    }
+}
+
+/// One key of `[tls]` or `[jwt]`.
+fn take_table(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let Some((_, table, key, form)) = TABLE_KEYS.iter().find(|(name, ..)| *name == variable.name) else {
+        return refuse_slips(variable, mistakes);
+    };
+    let whole = format!("{table}.{key}");
+    let Some(item) = variable.item(&whole, *form, mistakes) else { return };
+    let given = spot(&whole, &item, variable.place);
+    match *table {
+        "tls" => draft.tls.take(key, &given, mistakes),
+        _ => draft.jwt.take(key, &given, mistakes),
     }
 }
 
@@ -325,9 +359,11 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         "PRINCIPALS",
         "TRACING__OTLP_ENDPOINT",
         "TRACING__SAMPLE_RATIO",
+        "PLAINTEXT",
     ];
     let near = known
         .into_iter()
+        .chain(TABLE_KEYS.map(|(name, ..)| name))
         .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))
         .filter(|(letters, _)| *letters <= SLIP_LETTERS)
         .min();

@@ -21,6 +21,8 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
                     tracing_key(name, &given, draft, mistakes);
                 }
             }
+            "jwt" => draft.jwt.take_table(&given, mistakes),
+            "tls" => draft.tls.take_table(&given, mistakes),
             "seal_key" => given.wrong(
                 mistakes,
                 "a secret does not stand in the configuration; use `seal_key_file` or the variable FENCEGATE_SEAL_KEY",

@@ -31,6 +31,7 @@ pages! {
     "cancelled",
     "change_unsafe",
     "counter_exhausted",
+    "credentials_unavailable",
     "database_unavailable",
     "definition_differs",
     "deleted",

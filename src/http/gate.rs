@@ -6,7 +6,7 @@
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
-use crate::access::{Caller, Denied};
+use crate::access::{Caller, Denied, Peer};
 use crate::domain::namespaces::Namespaces;
 use crate::domain::permission::Permission;
 use crate::domain::resource::{Namespace, Path, ResourceName};
@@ -29,22 +29,21 @@ pub enum Gate {
 }
 
 /// Who asks.
-pub(super) fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
+pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
     let mut given = head.headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
         return Err(malformed("the header authorization is given twice; send it once"));
     }
-    let roster = hall.door.access.roster();
-    let bearer =
-        match first {
-            _ if roster.is_open() => None,
-            None => None,
-            Some(value) => Some(bearer_of(value.as_bytes()).ok_or_else(|| {
-                nobody(&Denied::Malformed("not of the form Bearer, one blank, and your key"))
-            })?),
-        };
-    roster.identify(bearer, hall.door.clock.wall()).map_err(|denied| nobody(&denied))
+    let access = &hall.door.access;
+    let bearer = match first {
+        _ if access.roster().is_open() => None,
+        None => None,
+        Some(value) => Some(bearer_of(value.as_bytes()).ok_or_else(|| {
+            nobody(Denied::Malformed("not of the form Bearer, one blank, and your key or token"))
+        })?),
+    };
+    access.identify(bearer, head.extensions.get::<Peer>(), hall.door.clock.wall()).await.map_err(nobody)
 }
 
 /// What stands after the scheme, whose letters may be large or small (RFC 9110 section 11.1).
@@ -54,8 +53,15 @@ fn bearer_of(value: &[u8]) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn nobody(denied: &Denied) -> Problem {
-    Problem::new(Code::Unauthenticated, denied.to_string())
+fn nobody(denied: Denied) -> Problem {
+    match denied {
+        Denied::Missing | Denied::Malformed(_) | Denied::Refused => {
+            Problem::new(Code::Unauthenticated, denied.to_string())
+        }
+        Denied::Unavailable(pause) => {
+            Problem::new(Code::CredentialsUnavailable, denied.to_string()).retry_after(pause)
+        }
+    }
 }
 
 impl Asked<'_> {

@@ -17,7 +17,7 @@ pub(super) fn show(asked: &Asked<'_>) -> Result<Response, Problem> {
     let door = &asked.hall.door;
     let stores = door.dispatch.stores();
     let now = metrics::Now {
-        stores: stores.map(|(name, _, earned)| (name.to_string(), earned.admits())).collect(),
+        stores: stores.map(|(name, _, earned, _)| (name.to_string(), earned.admits())).collect(),
         forwards: door.dispatch.under_way(),
         log_lines_dropped: telemetry::lines_dropped(),
         ..door.ledger.now()

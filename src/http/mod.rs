@@ -53,7 +53,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::Span;
 
-use crate::access::{Access, Caller};
+use crate::access::{Access, Caller, Peer};
 use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
@@ -169,10 +169,14 @@ impl Front {
         Self { hall, data_plane, others: others.fallback(unknown) }
     }
 
-    /// Answers a request of a connection.
-    pub async fn serve(&self, request: axum::http::Request<Incoming>) -> Response {
+    /// Answers a request of a connection, at whose other end somebody may have shown a certificate.
+    pub async fn serve(&self, request: axum::http::Request<Incoming>, peer: Option<Peer>) -> Response {
         // Most requests have no body, and a place for one on the heap is then not needed.
-        let request = request.map(|body| if body.is_end_stream() { Body::empty() } else { Body::new(body) });
+        let mut request =
+            request.map(|body| if body.is_end_stream() { Body::empty() } else { Body::new(body) });
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         self.answer(request).await
     }
 
@@ -191,7 +195,7 @@ impl Front {
 async fn served(hall: &Hall, route: &'static Route, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut payload = Payload::new(&head.headers, body);
-    let caller = if route.is_open() { Ok(Caller::nobody()) } else { gate::identified(hall, &head) };
+    let caller = if route.is_open() { Ok(Caller::nobody()) } else { gate::identified(hall, &head).await };
     let answer = match &caller {
         Ok(caller) => called(hall, route, &head, &mut payload, caller).await,
         Err(problem) => Err(problem.clone()),

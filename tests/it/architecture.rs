@@ -57,8 +57,9 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 13] = [
-    ("access", &["domain", "limits"]),
+const ARROWS: [(&str, &[&str]); 14] = [
+    ("access", &["domain", "limits", "tls"]),
+    ("tls", &["domain", "limits"]),
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ledger", &["protocol", "domain", "telemetry", "limits"]),
@@ -66,7 +67,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("dispatch", &["ledger", "backing", "protocol", "domain", "telemetry", "limits"]),
     ("http", &["access", "dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
     ("telemetry", &["domain", "limits"]),
-    ("config", &["access", "domain", "limits"]),
+    ("config", &["access", "domain", "limits", "tls"]),
     (
         "app",
         &[
@@ -79,12 +80,13 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "protocol",
             "domain",
             "telemetry",
+            "tls",
             "limits",
         ],
     ),
     ("bench", &["domain", "limits"]),
     ("exam", &["bench", "domain", "limits"]),
-    ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry"]),
+    ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry", "tls"]),
 ];
 
 #[test]

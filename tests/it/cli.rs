@@ -284,7 +284,7 @@ fn exit_codes_tell_scripts_what_to_do() {
     assert_eq!(code(&gateway.client(&["get", "statements/none"])), 1);
 
     assert_eq!(code(&gateway.client(&["get", "statements/../none"])), 2);
-    assert_eq!(code(&gateway.client(&["get", RESOURCE, "--url", "https://127.0.0.1"])), 2);
+    assert_eq!(code(&gateway.client(&["get", RESOURCE, "--url", "ftp://127.0.0.1"])), 2);
 
     let nowhere = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let unreachable = gateway.client(&["get", RESOURCE, "--url", &nowhere]);

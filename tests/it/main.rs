@@ -52,6 +52,8 @@ mod replicas;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod secure;
+#[cfg(test)]
 mod seeing;
 #[cfg(test)]
 mod sqlite;

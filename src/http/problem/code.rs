@@ -190,6 +190,9 @@ codes! {
     /// Not one byte reached the upstream, or it was a read.
     UpstreamUnreachable: "upstream_unreachable", SERVICE_UNAVAILABLE, None, true,
         "The upstream cannot be reached";
+    /// The keys of the tokens' issuer are not there.
+    CredentialsUnavailable: "credentials_unavailable", SERVICE_UNAVAILABLE, None, true,
+        "The credentials cannot be checked";
     /// Nothing reached the commit, or it was a read.
     DatabaseUnavailable: "database_unavailable", SERVICE_UNAVAILABLE, None, true,
         "The database cannot be used";
@@ -209,7 +212,7 @@ impl Code {
     pub fn is_verdict(self) -> bool {
         let others =
             [Self::DatabaseUnavailable, Self::CommitUnknown, Self::Internal, Self::InternalUnchanged];
-        let states = [Self::Overloaded, Self::Draining, Self::OutcomeUncertain];
+        let states = [Self::Overloaded, Self::Draining, Self::OutcomeUncertain, Self::CredentialsUnavailable];
         !others.contains(&self) && !states.contains(&self)
     }
 }

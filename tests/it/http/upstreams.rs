@@ -8,6 +8,7 @@ use super::house::{Answer, Ask, House, Owned, ask, write};
 use super::ownership::control;
 use super::rows::{at, in_doubt, sealed, troubled};
 use super::stores::NOBODY;
+use crate::support::client::Client;
 use crate::support::upstream::{Fault, Kind, Tags, Upstream};
 use fencegate::ledger::changeset::ChangeSet;
 
@@ -295,7 +296,7 @@ async fn a_store_that_contradicts_the_record_is_quarantined() {
     let own = house.acquire("cells/a").await;
     assert_eq!(house.call(impatient("PUT", "cells/a", &own.token, "one")).await.status, 200);
     house.clock.advance(30_000);
-    reqwest::Client::new().delete(format!("{}a", upstream.url())).send().await.unwrap();
+    Client::to(upstream.url()).delete("a").await;
     let acquire = || ask("POST", "/v1/leases").json(&json!({"resource": "cells/a"}));
     house.call(acquire()).await.expect(202);
     let shown = house.get("/v1/resources/cells/a").await.expect(200);

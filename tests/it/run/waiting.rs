@@ -57,7 +57,7 @@ fn without_a_gateway_nothing_is_started() {
     assert!(ended.with_one_line(75).contains("cannot reach a gateway"), "{}", ended.err);
     assert!(ended.took < Duration::from_secs(5), "{ended:?}");
     assert_eq!(scene.read("started"), "");
-    scene.script("https://127.0.0.1", &[], STARTED).ended().with(2);
+    scene.script("ftp://127.0.0.1", &[], STARTED).ended().with(2);
 }
 
 /// A lost answer may have been a grant: a new request id would then wait for its own lease.

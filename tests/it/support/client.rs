@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fencegate::tls::client::{Trust, config};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -31,13 +32,20 @@ pub(crate) struct Owned {
 
 impl Client {
     pub(crate) fn to(base: String) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self::trusting(base, &Trust::default())
+    }
+
+    /// One that believes somebody, and may have a certificate.
+    pub(crate) fn trusting(base: String, trust: &Trust) -> Self {
+        // The system's roots are not read: no test asks anybody on the network.
+        let tls = config(trust, false).unwrap();
+        let http = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().build().unwrap();
         Self { base, http }
     }
 
     /// Where the gateway listens, for a socket of one's own.
     pub(crate) fn address(&self) -> &str {
-        self.base.trim_start_matches("http://")
+        self.base.trim_start_matches("http://").trim_start_matches("https://")
     }
 
     /// The address of the gateway, for a command.

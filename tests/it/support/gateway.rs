@@ -7,13 +7,16 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use fencegate::access::Principal;
-use fencegate::app::{Surroundings, run};
+use fencegate::access::jwt::JwtSettings;
+use fencegate::app::{Surroundings, listener as tls_listener, run_behind};
 use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Tracing, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
 use fencegate::domain::time::{Clock, Millis};
 use fencegate::limits::OPERATION_RETENTION_MS;
+use fencegate::tls::TlsSettings;
+use fencegate::tls::listener::Listener;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -27,12 +30,14 @@ use super::engines::{Kind, Place};
 /// The stores behind HTTP of a configuration.
 type Stores = BTreeMap<Namespace, HttpStore>;
 
-/// What of a configuration a test turns.
+/// What of a configuration a gateway of a test has.
 #[derive(Clone, Default)]
-struct Settings {
+struct Setup {
     namespaces: Namespaces,
     stores: Stores,
     principals: Vec<Principal>,
+    jwt: Option<JwtSettings>,
+    tls: Option<TlsSettings>,
     tracing: Option<Tracing>,
 }
 
@@ -40,7 +45,9 @@ struct Settings {
 pub(crate) struct Gateway {
     pub(crate) client: Client,
     pub(crate) clock: Arc<ManualClock>,
-    settings: Settings,
+    /// The certificate that it shows, where it does.
+    pub(crate) tls: Option<Listener>,
+    setup: Setup,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -61,31 +68,26 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
-        Self::fresh(kind, Settings { namespaces, ..Settings::default() }).await
+        Self::fresh(kind, Setup { namespaces, ..Setup::default() }).await
     }
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        let settings = Settings {
-            namespaces: config.namespaces.clone(),
-            stores: config.stores.clone(),
-            principals: config.principals.clone(),
-            tracing: config.tracing.clone(),
-        };
-        Self::fresh(kind, settings).await
+        let Config { namespaces, stores, principals, jwt, tls, tracing, .. } = config.clone();
+        Self::fresh(kind, Setup { namespaces, stores, principals, jwt, tls, tracing }).await
     }
 
-    async fn fresh(kind: Kind, settings: Settings) -> Self {
+    async fn fresh(kind: Kind, setup: Setup) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over(settings, folder, place, clock, Arc::default()).await
+        Self::over(setup, folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        settings: Settings,
+        setup: Setup,
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -105,17 +107,21 @@ impl Gateway {
             witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
-            tracing: settings.tracing.clone(),
-            namespaces: settings.namespaces.clone(),
-            stores: settings.stores.clone(),
-            principals: settings.principals.clone(),
+            namespaces: setup.namespaces.clone(),
+            stores: setup.stores.clone(),
+            principals: setup.principals.clone(),
+            jwt: setup.jwt.clone(),
+            tls: setup.tls.clone(),
+            plaintext: false,
+            tracing: setup.tracing.clone(),
         };
+        let tls = tls_listener(&config).unwrap();
         let drain_time = std::time::Duration::from_millis(500);
         let surroundings = Surroundings { clock: clock.clone(), entropy: entropy.clone(), drain_time };
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
+        let task = tokio::spawn(run_behind(tls.clone(), listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, settings, folder, place, entropy, shutdown, task }
+        Self { client, clock, tls, setup, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -128,10 +134,10 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
-        let settings = self.settings.clone();
+        let setup = self.setup.clone();
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
-        Self::over(settings, folder, place, clock, entropy).await
+        Self::over(setup, folder, place, clock, entropy).await
     }
 
     /// Time goes on, for the gateway and for its database.

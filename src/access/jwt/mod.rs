@@ -1,0 +1,298 @@
+//! Tokens of an issuer (JSON Web Tokens): signed by it, and checked with its public keys, which are fetched in the background
+//! and never because a request came, but for a key that is not known yet.
+//!
+//! The format is jsonwebtoken's business, signatures are ring's. What is decided here is which algorithms are taken, for
+//! whom a token must be, and for how long it holds.
+
+mod fetch;
+mod keys;
+mod known;
+mod signature;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+use serde_json::{Map, Number, Value};
+use tokio::sync::{Notify, watch};
+use tracing::debug;
+
+use super::Denied;
+use crate::domain::time::{Clock, Millis, Timestamp};
+use crate::limits::{JWKS_PATIENCE, JWKS_PAUSE, JWT_BYTES, JWT_ROLES};
+
+use fetch::Source;
+use keys::Keys;
+use known::Known;
+
+pub use fetch::Fetcher;
+pub use jsonwebtoken::Algorithm;
+
+/// Which tokens are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// Who must have made them (`iss`).
+    pub issuer: String,
+    /// For whom one of these they must be (`aud`).
+    pub audiences: Vec<String>,
+    /// Where the issuer's public keys are.
+    pub keys: KeysFrom,
+    /// By what they may be signed. A shared secret is never among them.
+    pub algorithms: Vec<Algorithm>,
+    /// How far the issuer's clock may be from ours.
+    pub leeway: Millis,
+    /// How often the keys are fetched.
+    pub refresh: Millis,
+    /// How old keys may become that cannot be fetched again.
+    pub max_stale: Millis,
+    /// The claim that holds roles: a name, or a JSON pointer where it begins with a slash.
+    pub roles_claim: Option<String>,
+}
+
+/// Where public keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeysFrom {
+    /// At an address, with those who vouch for it where it is not the system.
+    Url(String, Option<PathBuf>),
+    /// In a file, which is read again as often as an address.
+    File(PathBuf),
+}
+
+/// Why tokens cannot be checked at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the keys of {from}: {why}")]
+pub struct JwtError {
+    /// Where they were to come from.
+    pub from: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What a verified token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// Of whom it speaks.
+    pub subject: Option<String>,
+    /// Its roles here.
+    pub roles: Vec<String>,
+    /// When it ends.
+    pub until: Timestamp,
+}
+
+/// Checks tokens. Clones share the keys.
+#[derive(Clone)]
+pub struct Tokens(Arc<Shared>);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokens({})", self.0.settings.issuer)
+    }
+}
+
+struct Shared {
+    settings: JwtSettings,
+    keys: ArcSwap<Keys>,
+    standing: watch::Sender<Standing>,
+    wanted: Notify,
+    known: Known,
+    clock: Arc<dyn Clock>,
+}
+
+/// How far fetching has come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Standing {
+    /// One is under way, or will be at once: nobody begins a second one.
+    under_way: bool,
+    /// When the last one ended.
+    tried: Option<Duration>,
+    /// Whether it brought nothing.
+    failed: bool,
+    /// When the keys in use were fetched.
+    fetched: Option<Duration>,
+    /// How often other keys came.
+    generation: u64,
+}
+
+/// The claims as they stand in a token.
+#[derive(Deserialize)]
+struct Said {
+    exp: Number,
+    nbf: Option<Number>,
+    // One text, as RFC 7519 wants it; jsonwebtoken would take a list too.
+    iss: String,
+    sub: Option<String>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+impl Tokens {
+    /// Prepares the source, and reads the keys where they are in a file. Those at an address are fetched by the
+    /// [`Fetcher`]: an issuer that is down keeps no gateway from starting.
+    ///
+    /// # Errors
+    /// [`JwtError`] when the source cannot be used.
+    pub fn open(settings: JwtSettings, clock: Arc<dyn Clock>) -> Result<(Self, Fetcher), JwtError> {
+        signature::install();
+        let source = Source::open(&settings.keys)?;
+        let keys = source.read_now()?;
+        let fetched = keys.is_some().then(|| clock.monotonic());
+        // Whoever asks before the first fetch has ended waits for it.
+        let standing = Standing { under_way: true, fetched, ..Standing::default() };
+        let shared = Arc::new(Shared {
+            settings,
+            keys: ArcSwap::from_pointee(keys.unwrap_or_default()),
+            standing: watch::Sender::new(standing),
+            wanted: Notify::new(),
+            known: Known::default(),
+            clock,
+        });
+        Ok((Self(shared.clone()), Fetcher::new(shared, source)))
+    }
+
+    /// How old the keys in use are; none where there never were any.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        let fetched = self.0.standing.borrow().fetched?;
+        Some(self.0.clock.monotonic().saturating_sub(fetched))
+    }
+
+    /// What a token says, if it is one of the issuer's and holds now.
+    ///
+    /// # Errors
+    /// [`Denied`]; the reason stands in the log, since it would tell a forger what to mend.
+    pub(super) async fn verify(&self, text: &str, now: Timestamp) -> Result<Arc<Claims>, Denied> {
+        if text.len() > JWT_BYTES {
+            return Err(Denied::Malformed("longer than a token may be"));
+        }
+        let generation = self.0.standing.borrow().generation;
+        let verified = if let Some(known) = self.0.known.find(text, generation) {
+            known
+        } else {
+            let claims = Arc::new(self.check(text, now).await?);
+            self.0.known.keep(text, generation, &claims, now.less(self.0.settings.leeway));
+            claims
+        };
+        if self.is_stale() {
+            self.refresh().await;
+        }
+        if self.is_stale() {
+            return Err(Denied::Unavailable(JWKS_PAUSE));
+        }
+        if verified.until.plus(self.0.settings.leeway) <= now {
+            return Err(refused("it has ended"));
+        }
+        Ok(verified)
+    }
+
+    async fn check(&self, text: &str, now: Timestamp) -> Result<Claims, Denied> {
+        let settings = &self.0.settings;
+        let header = decode_header(text).map_err(|_| refused("it is not a token"))?;
+        if !settings.algorithms.contains(&header.alg) {
+            return Err(refused("its algorithm is not among those that are taken"));
+        }
+        let name = header.kid.as_deref();
+        let mut keys = self.0.keys.load_full();
+        if keys.find(name, header.alg).is_none() {
+            self.refresh().await;
+            keys = self.0.keys.load_full();
+        }
+        let Some(key) = keys.find(name, header.alg) else {
+            // As long as the issuer cannot be asked, nobody knows that it has no such key.
+            let unsure = {
+                let standing = self.0.standing.borrow();
+                standing.failed || standing.fetched.is_none()
+            };
+            return Err(if unsure {
+                Denied::Unavailable(JWKS_PAUSE)
+            } else {
+                refused("it names no key of the issuer")
+            });
+        };
+        let said = self.signed(text, key, header.alg)?;
+        let seconds = |number: &Number| whole_seconds(number).ok_or_else(|| refused("a time in it is none"));
+        if let Some(begins) = said.nbf.as_ref().map(seconds).transpose()?
+            && begins > now.plus(settings.leeway)
+        {
+            return Err(refused("it does not hold yet"));
+        }
+        let until = seconds(&said.exp)?;
+        if said.iss != settings.issuer {
+            return Err(refused("another issuer made it"));
+        }
+        Ok(Claims { subject: said.sub, roles: roles(settings, said.others), until })
+    }
+
+    /// Times are compared by the caller, with the clock of the gateway.
+    fn signed(&self, text: &str, key: &DecodingKey, algorithm: Algorithm) -> Result<Said, Denied> {
+        let settings = &self.0.settings;
+        let mut rules = Validation::new(algorithm);
+        rules.required_spec_claims = HashSet::from(["exp", "aud", "iss"].map(str::to_owned));
+        rules.validate_exp = false;
+        rules.validate_nbf = false;
+        rules.set_audience(&settings.audiences);
+        rules.set_issuer(&[&settings.issuer]);
+        match decode::<Said>(text, key, &rules) {
+            Ok(token) => Ok(token.claims),
+            Err(error) => {
+                debug!(%error, "a token was refused");
+                Err(Denied::Refused)
+            }
+        }
+    }
+
+    /// Has the keys fetched, if that was not tried a moment ago, and waits a moment for them.
+    async fn refresh(&self) {
+        let now = self.0.clock.monotonic();
+        let mut standing = self.0.standing.subscribe();
+        let begun = self.0.standing.send_if_modified(|standing| {
+            let lately = standing.tried.is_some_and(|tried| now < tried.saturating_add(JWKS_PAUSE));
+            let begins = !standing.under_way && !lately;
+            standing.under_way |= begins;
+            begins
+        });
+        if begun {
+            self.0.wanted.notify_one();
+        }
+        let ended = standing.wait_for(|standing| !standing.under_way);
+        if tokio::time::timeout(JWKS_PATIENCE, ended).await.is_err() {
+            debug!("the keys of the issuer have not come in time");
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        self.age().is_none_or(|age| age > self.0.settings.max_stale.duration())
+    }
+}
+
+fn refused(reason: &'static str) -> Denied {
+    debug!(reason, "a token was refused");
+    Denied::Refused
+}
+
+/// A time of a token, which may have a fraction (RFC 7519 section 2); what is below a second is left out.
+fn whole_seconds(number: &Number) -> Option<Timestamp> {
+    let text = number.to_string();
+    let seconds: i64 = text.split('.').next()?.parse().ok().filter(|seconds| *seconds >= 0)?;
+    Some(Timestamp::from_ms(seconds.checked_mul(1_000)?))
+}
+
+/// A list of texts, or texts with blanks between them, such as `scope`.
+fn roles(settings: &JwtSettings, claims: Map<String, Value>) -> Vec<String> {
+    let Some(claim) = &settings.roles_claim else { return Vec::new() };
+    let claims = Value::Object(claims);
+    let found = if claim.starts_with('/') { claims.pointer(claim) } else { claims.get(claim) };
+    match found {
+        Some(Value::Array(all)) => {
+            all.iter().filter_map(Value::as_str).take(JWT_ROLES).map(str::to_owned).collect()
+        }
+        Some(Value::String(all)) => {
+            all.split(' ').filter(|role| !role.is_empty()).take(JWT_ROLES).map(str::to_owned).collect()
+        }
+        Some(_) | None => Vec::new(),
+    }
+}
