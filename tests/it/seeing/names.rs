@@ -17,7 +17,7 @@ use crate::upstreams::scene::Scene;
 
 /// What a gateway tells that was used in most ways that there are.
 async fn used() -> String {
-    let scene = Scene::of(Kind::Sqlite, "idempotent", "", "").await;
+    let scene = Scene::of(Kind::Sqlite, "conditional", "", "").await;
     let client = &scene.gateway.client;
     let lease = client.acquire("shop/a", "alice").await;
     client.put("shop/a", &lease.token, "one", "x", &[]).await;
