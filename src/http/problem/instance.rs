@@ -19,15 +19,19 @@ pub(in super::super) struct Instance {
 }
 
 impl Instance {
-    /// The path, without the acquisition id that may stand in it: whoever knows one may release the lease, and error
-    /// bodies are logged in many places.
     pub(super) fn shown(&self) -> Cow<'_, str> {
-        match self.path.strip_prefix("/v1/leases/") {
-            None => Cow::Borrowed(&self.path),
-            Some(rest) => {
-                let below = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default();
-                Cow::Owned(format!("/v1/leases/-{below}"))
-            }
+        shown(&self.path)
+    }
+}
+
+/// A path without the acquisition id that may stand in it: whoever knows one may release the lease, and error bodies are
+/// logged in many places.
+pub(in super::super) fn shown(path: &str) -> Cow<'_, str> {
+    match path.strip_prefix("/v1/leases/") {
+        None => Cow::Borrowed(path),
+        Some(rest) => {
+            let below = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default();
+            Cow::Owned(format!("/v1/leases/-{below}"))
         }
     }
 }

@@ -174,10 +174,8 @@ fn to_the_rest(token: &str, id: &str) -> Vec<Sent> {
 }
 
 /// Sends right and wrong requests to every part, and gives the bodies of all problems.
-async fn plant(client: &Client, token: &str, id: &str, upstream: &Upstream) -> String {
+async fn plant(client: &Client, token: &str, id: &str) -> String {
     let mut told = String::new();
-    // A store that does not answer the first of them.
-    upstream.fault(Fault::DropAnswer);
     for (method, path, headers, body) in to_the_data_plane(token).into_iter().chain(to_the_rest(token, id)) {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -200,8 +198,10 @@ async fn no_canary_sings() {
     let gateway = Logged::start(folder.path()).await;
     let client = gateway.client.clone();
     let (lease, shop) = (client.acquire("pages/a", "alice").await, client.acquire("shop/a", "alice").await);
-    let mut told = plant(&client, &lease.token, &lease.id, &upstream).await;
-    told.push_str(&plant(&client, &shop.token, &shop.id, &upstream).await);
+    // A store that gives one answer no way back.
+    upstream.fault(Fault::DropAnswer);
+    let mut told = plant(&client, &lease.token, &lease.id).await;
+    told.push_str(&plant(&client, &shop.token, &shop.id).await);
     client.release(&lease).await.expect(200);
     told.push_str(&client.renew(&lease).await.refused(410, "lease_released", "none").to_string());
     let scrape = client.get("/metrics").await.text();
@@ -221,15 +221,17 @@ async fn no_canary_sings() {
     secrets.extend([body.as_str(), key.as_str(), lease.id.as_str(), shop.id.as_str()]);
     secrets.extend(seals.iter().map(String::as_str));
     assert!(log.lines().count() > 50 && told.len() > 5_000 && spans.len() > 5_000, "too little was said");
+    let mut sung = Vec::new();
     for secret in &secrets {
         for (place, text) in
             [("the log", &log), ("a scrape", &scrape), ("a span", &spans), ("a problem", &told)]
         {
             let at = text.find(secret);
             let around = at.map(|at| text[at.saturating_sub(300)..].chars().take(500).collect::<String>());
-            assert!(around.is_none(), "{secret} stands in {place}: {around:?}");
+            sung.extend(around.map(|around| format!("{secret} stands in {place}: {around}")));
         }
     }
+    assert!(sung.is_empty(), "{sung:#?}");
     let mut kept = Vec::new();
     for name in ["fencegate.db", "fencegate.db-wal", "fencegate.witness"] {
         kept.extend(fs::read(folder.path().join(name)).unwrap_or_default());

@@ -17,7 +17,7 @@ use crate::upstreams::scene::Scene;
 
 /// What a gateway tells that was used in most ways that there are.
 async fn used() -> String {
-    let scene = Scene::of(Kind::Sqlite, "idempotent", "", "").await;
+    let scene = Scene::of(Kind::Sqlite, "conditional", "", "").await;
     let client = &scene.gateway.client;
     let lease = client.acquire("shop/a", "alice").await;
     client.put("shop/a", &lease.token, "one", "x", &[]).await;
@@ -27,7 +27,8 @@ async fn used() -> String {
     client.renew(&lease).await.expect(200);
     client.release(&lease).await.expect(200);
     client.renew(&lease).await.refused(410, "lease_released", "none");
-    client.acquire("shop/a", "bob").await;
+    let bob = client.acquire("shop/a", "bob").await;
+    client.put("shop/a", &bob.token, "three", "x", &[]).await;
     client.put("shop/a", &lease.token, "two", "x", &[]).await.refused(412, "stale_token", "none");
     let waiting = json!({"resource": "shop/a", "wait_ms": 1});
     Answer::of(client.request(reqwest::Method::POST, "/v1/leases").json(&waiting)).await;
