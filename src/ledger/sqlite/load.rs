@@ -146,7 +146,9 @@ impl Loading<'_> {
         if self.is_forwarded(resource) {
             let undecided = announced(self.connection, &mut row)?;
             place.floor.raised = row.floor;
-            undecided.into_iter().for_each(|intent| self.snapshot.insert_intent(intent));
+            for intent in undecided {
+                self.snapshot.insert_intent(intent);
+            }
         }
         self.snapshot.insert_resource(row);
         self.places.insert(resource.clone(), place);
