@@ -1,5 +1,7 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
+mod events;
+mod life;
 mod recovery;
 mod retention;
 mod stores;
@@ -8,6 +10,8 @@ mod witness;
 
 use std::time::Duration;
 
+pub use events::*;
+pub use life::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
@@ -134,9 +138,6 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long `/readyz` waits for the committer before it says that it is not ready.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a graceful stop waits for requests that are under way.
-pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// What a caller is told to wait when the gateway is overloaded, draining or without its database.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ pub mod operation;
 pub mod policy;
 pub mod position;
 pub mod precondition;
+pub mod principal;
 pub mod redefinition;
 pub mod resource;
 pub mod seal;
