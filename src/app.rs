@@ -2,8 +2,12 @@
 
 mod descriptors;
 mod desks;
+mod drain;
 mod keyfile;
+mod listen;
+mod notify;
 mod recover;
+mod reload;
 mod restore;
 mod server;
 mod system;
@@ -14,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -28,18 +33,21 @@ use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
-use crate::http::{self, Door, Front};
+use crate::http::{self, Door, Front, Reloads, Stopping};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::DRAIN_TIMEOUT_GREATEST_MS;
+use crate::telemetry::Levels;
 
 use desks::Desks;
+use reload::{InForce, Reloadable, Reloader};
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
 pub use recover::{Recovery, Scope, recover};
+pub use reload::Reread;
 pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
 
@@ -50,7 +58,7 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Where chance comes from.
     pub entropy: Arc<dyn Entropy>,
-    /// How long a graceful stop waits for requests that are under way.
+    /// How long a graceful stop waits for requests that are under way, at most: the configuration may say less.
     pub drain_time: Duration,
 }
 
@@ -61,22 +69,29 @@ impl Surroundings {
         Self {
             clock: Arc::new(SystemClock::started()),
             entropy: Arc::new(OsEntropy),
-            drain_time: DRAIN_TIMEOUT,
+            drain_time: Duration::from_millis(DRAIN_TIMEOUT_GREATEST_MS),
         }
     }
 }
 
-/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once.
+/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once. HUP reads the
+/// configuration anew.
 ///
 /// # Errors
 /// When the address, the database or the seal key cannot be used. Nothing is then changed.
-pub async fn serve(config: Config) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; set another address with --listen", config.listen))?;
+pub async fn serve(config: Config, levels: Levels, reread: Reread) -> anyhow::Result<()> {
+    let listener = listen::listener(config.listen).await?;
     let shutdown = CancellationToken::new();
     stop_on_signals(shutdown.clone())?;
-    run(listener, config, Surroundings::system(), shutdown).await
+    let (in_force, reloads, surroundings) = (in_force(&config), Reloads::default(), Surroundings::system());
+    let clock = surroundings.clock.clone();
+    let reloader = Reloader::new(config.clone(), reread, levels, in_force.clone(), reloads.clone(), clock);
+    reloader.start(shutdown.clone()).context("cannot watch for SIGHUP")?;
+    run_with(listener, config, surroundings, shutdown, in_force, reloads).await
+}
+
+fn in_force(config: &Config) -> InForce {
+    Arc::new(ArcSwap::from_pointee(Reloadable::of(config)))
 }
 
 /// Runs a whole gateway on a listener until `shutdown` is cancelled: then it stops accepting, lets requests finish for
@@ -90,33 +105,51 @@ pub async fn run(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let in_force = in_force(&config);
+    run_with(listener, config, surroundings, shutdown, in_force, Reloads::default()).await
+}
+
+async fn run_with(
+    listener: TcpListener,
+    config: Config,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+    in_force: InForce,
+    reloads: Reloads,
+) -> anyhow::Result<()> {
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
-    let dispatch =
-        Dispatch::start(ledger.clone(), upstreams, wakeful(), surroundings.entropy.clone(), shutdown.clone());
+    let stopping = Stopping::default();
+    let entropy = surroundings.entropy.clone();
+    let dispatch = Dispatch::start(ledger.clone(), upstreams, wakeful(), entropy, stopping.draining.clone());
     let door = Door {
         ledger,
         dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
         clock: surroundings.clock,
         entropy: surroundings.entropy,
-        draining: shutdown.clone(),
+        stopping: stopping.clone(),
+        reloads,
     };
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
-    let stopping = shutdown.clone();
-    let bounds =
-        server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
+    tokio::spawn(notify::feed_watchdog(door.ledger.clone(), shutdown.clone()));
+    tokio::spawn(drain::stages(shutdown.clone(), stopping.clone(), in_force.clone()));
+    let bounds = server::Bounds {
+        connections: descriptors::connections(),
+        drain_time: Box::new(move || in_force.load().drain_timeout.duration().min(surroundings.drain_time)),
+    };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
-    let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
+    let serving = server::serve(listener, Front::new(door), stopping, bounds, &mut desks);
     tokio::pin!(serving);
+    notify::ready("serving");
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
         () = &mut serving => {
@@ -128,7 +161,7 @@ pub async fn run(
         ended = &mut committers => {
             ended?.context(ended_badly)?;
             // A stop lets go of the ledger a moment before serving is seen to have ended.
-            anyhow::ensure!(stopping.is_cancelled(), "the committer ended before the gateway was told to stop");
+            anyhow::ensure!(shutdown.is_cancelled(), "the committer ended before the gateway was told to stop");
             serving.await;
         }
     }

@@ -62,6 +62,12 @@ pub struct Config {
     pub max_body_bytes: u64,
     /// How long records of operations and control calls, audit lines and tombstones are kept.
     pub operation_retention: Millis,
+    /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+    pub log: String,
+    /// How long a gateway that is told to stop goes on as before, and says that it is not ready.
+    pub drain_delay: Millis,
+    /// How long what is under way may take after that.
+    pub drain_timeout: Millis,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
-use crate::http::Front;
+use crate::http::{Front, Stopping};
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
 /// Bytes that hyper buffers for one request's head; larger heads it refuses itself. The door's own limit is lower, so
@@ -33,15 +33,15 @@ pub(super) struct Bounds {
     /// Connections at once.
     pub(super) connections: usize,
     /// How long requests that are under way may take at the end.
-    pub(super) drain_time: Duration,
+    pub(super) drain_time: Box<dyn Fn() -> Duration + Send + Sync>,
 }
 
-/// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
-/// connections that are left: a client that does not read must not keep the process from ending.
+/// Serves until nothing new is to be taken in; then lets requests under way finish, ends the streams, and cuts the
+/// connections that are left after the drain time: a client that does not read must not keep the process from ending.
 pub(super) async fn serve(
     listener: TcpListener,
     front: Front,
-    shutdown: CancellationToken,
+    stopping: Stopping,
     bounds: Bounds,
     desks: &mut Desks,
 ) {
@@ -56,11 +56,11 @@ pub(super) async fn serve(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);
-    while let Some(stream) = accept(&listener, &shutdown).await {
+    while let Some(stream) = accept(&listener, &stopping.draining).await {
         // Beyond the bound, further connections wait in the kernel's queue.
         let permit = tokio::select! {
             permit = connections.clone().acquire_owned() => permit,
-            () = shutdown.cancelled() => break,
+            () = stopping.draining.cancelled() => break,
         };
         let front = front.clone();
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
@@ -87,9 +87,19 @@ pub(super) async fn serve(
         });
     }
     drop(listener);
+    let under_way = front.under_way();
     drop(front);
     info!(open = bounds.connections.saturating_sub(connections.available_permits()), "draining");
-    if tokio::time::timeout(bounds.drain_time, graceful.shutdown()).await.is_err() {
+    let finished = async {
+        // Connections that are open bring renewals and releases meanwhile; each is closed with its next answer.
+        under_way.close();
+        under_way.wait().await;
+        stopping.ending.cancel();
+        graceful.shutdown().await;
+    };
+    let ended = tokio::time::timeout((bounds.drain_time)(), finished).await;
+    stopping.ending.cancel();
+    if ended.is_err() {
         warn!(
             "requests were still under way after the drain time; their operations are decided all the same"
         );

@@ -45,6 +45,9 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
         "witness": config.witness.as_ref().map(|path| path.display().to_string()),
         "max_body_bytes": config.max_body_bytes,
         "operation_retention_ms": config.operation_retention.get(),
+        "log": config.log,
+        "drain_delay_ms": config.drain_delay.get(),
+        "drain_timeout_ms": config.drain_timeout.get(),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -121,6 +124,9 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("witness", "/witness"),
             ("largest body", "/max_body_bytes"),
             ("records kept ms", "/operation_retention_ms"),
+            ("log", "/log"),
+            ("drain delay ms", "/drain_delay_ms"),
+            ("drain timeout ms", "/drain_timeout_ms"),
         ],
     );
     let namespaces =

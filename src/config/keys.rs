@@ -19,6 +19,9 @@ pub(super) const ROOT: Table = Table {
         "max_connections",
         "max_body_bytes",
         "operation_retention",
+        "log",
+        "drain_delay",
+        "drain_timeout",
         "namespaces",
     ],
     later: &[],
@@ -120,9 +123,15 @@ pub(super) fn likeness(wrong: &str, word: &str) -> f64 {
 /// Where a key belongs that is known, but not in the table it was found in.
 fn home_of(key: &str) -> Option<&'static str> {
     match key {
-        "listen" | "database" | "seal_key_file" | "witness" | "max_connections" | "operation_retention" => {
-            Some("at the top of the file, before the first [table]")
-        }
+        "listen"
+        | "database"
+        | "seal_key_file"
+        | "witness"
+        | "max_connections"
+        | "operation_retention"
+        | "log"
+        | "drain_delay"
+        | "drain_timeout" => Some("at the top of the file, before the first [table]"),
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
             Some("under [namespaces.NAME]")
         }

@@ -18,7 +18,9 @@ use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
-use crate::limits::{OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS};
+use crate::limits::{
+    DRAIN_DELAY_MS, DRAIN_TIMEOUT, LOG_FILTER, OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS,
+};
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
 pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
@@ -26,17 +28,26 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
     let (namespaces, stores) = settle_namespaces(&draft.namespaces, max_body_bytes, outside, mistakes);
     let database = draft.database.found().map(|found| found.value.clone());
     let database = database.unwrap_or_else(|| Database::Sqlite(base.join("fencegate.db")));
+    let listen = draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT));
     Config {
-        listen: draft.listen.or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT)),
+        listen,
         max_connections: max_connections(draft, &database, mistakes),
         witness: witness(draft, base, &database, mistakes),
         database,
         seal_key: seal_key(draft, base, mistakes),
         max_body_bytes,
         operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
+        log: draft.log.found().map_or_else(|| LOG_FILTER.to_owned(), |found| found.value.clone()),
+        drain_delay: draft.drain_delay.or(drain_delay(&listen)),
+        drain_timeout: draft.drain_timeout.or(Millis::of(DRAIN_TIMEOUT)),
         namespaces,
         stores,
     }
+}
+
+/// On loopback nobody has to be told that it stops; elsewhere whoever sends requests here needs a moment to look.
+fn drain_delay(listen: &SocketAddr) -> Millis {
+    Millis::new(if listen.ip().is_loopback() { 0 } else { DRAIN_DELAY_MS })
 }
 
 fn max_connections(draft: &Draft, database: &Database, mistakes: &mut Mistakes) -> u32 {

@@ -47,6 +47,9 @@ fn no_file_at_all_is_a_working_gateway() {
             witness: Some("fencegate.witness".into()),
             max_body_bytes: 1_048_576,
             operation_retention: Millis::new(30 * 86_400_000),
+            log: "info".to_owned(),
+            drain_delay: Millis::new(0),
+            drain_timeout: Millis::new(25_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
         }

@@ -39,7 +39,7 @@ pub(super) async fn control(
     let command = command(&asked, &place, verb, &body).map_err(|problem| problem.about(&resource))?;
     let (position, operation) = (command.claim.map(|claim| claim.position), command.key.clone());
     let subject = Subject { resource: Some(resource.clone()), position, operation: None };
-    let outcome = asked.hall.decide(Command::Control(command), subject, None).await?;
+    let outcome = asked.decide(Command::Control(command), subject, None).await?;
     if let Outcome::Controlled(done) = outcome {
         // What is under way is driven to its end, and kept from becoming authoritative where the store can do that.
         let status = if done.in_flight.is_empty() {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
@@ -20,6 +22,7 @@ use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_
 use super::{Door, Hall, extract};
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// What is served runs nothing in a browser and loads nothing.
@@ -46,7 +49,8 @@ pub(super) async fn around(
     let trace_id = trace_id(request.headers());
     // It holds the path's template, never the path: an acquisition id may stand in it.
     let span = info_span!("request", method = %request.method(), request_id = %id, trace_id, path);
-    let mut response = rendered(request, id, serve).instrument(span).await;
+    let is_draining = hall.door.stopping.draining.is_cancelled();
+    let mut response = rendered(request, id, is_draining, serve).instrument(span).await;
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(X_REQUEST_ID, value);
@@ -59,6 +63,7 @@ pub(super) async fn around(
 async fn rendered(
     request: Request,
     request_id: Uuid,
+    is_draining: bool,
     serve: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let uri = request.uri().clone();
@@ -76,6 +81,10 @@ async fn rendered(
         }
     }
     let headers = response.headers_mut();
+    // The next request goes to another process.
+    if is_draining {
+        headers.insert(CONNECTION, CLOSE);
+    }
     if data_plane {
         // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
         headers.entry(FENCING_SOURCE).or_insert(GATEWAY);

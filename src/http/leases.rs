@@ -118,7 +118,7 @@ async fn ended_or_shown(
     id: &AcquisitionId,
     command: Command,
 ) -> Result<Response, Problem> {
-    let outcome = asked.hall.decide(command, Subject::default(), None).await?;
+    let outcome = asked.decide(command, Subject::default(), None).await?;
     if let Outcome::Renewed(view) | Outcome::Released(view) = &outcome {
         let shown = wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces()));
         return Ok(warning::about_lease(shown, view));

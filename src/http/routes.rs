@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::body::Payload;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
-    operations, resolve, resources, timeline, transfer, writes,
+    Asked, acquire, advance, audit, control, definition, docs, epoch, events, fenced, health, leases,
+    namespaces, observe, operations, resolve, resources, timeline, transfer, writes,
 };
 use crate::protocol::control::ControlVerb;
 
@@ -42,6 +42,9 @@ pub struct Call {
     pub method: &'static str,
     /// The parameters that it takes in the query.
     pub query: &'static [&'static str],
+    /// Whether it is served though it may change something and the process drains: what keeps a lease, ends one or hands it
+    /// over, so that no owner loses its work to the stop of a gateway.
+    pub(super) outlasts: bool,
     pub(super) run: Run,
 }
 
@@ -77,7 +80,7 @@ const fn read(
     query: &'static [&'static str],
     run: for<'a> fn(Asked<'a>) -> Running<'a>,
 ) -> Call {
-    Call { method, query, run: Run::Read(run) }
+    Call { method, query, outlasts: true, run: Run::Read(run) }
 }
 
 const fn change(
@@ -85,7 +88,16 @@ const fn change(
     query: &'static [&'static str],
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, run: Run::Change(run) }
+    Call { method, query, outlasts: false, run: Run::Change(run) }
+}
+
+/// A change that is made to the last.
+const fn lasting(
+    method: &'static str,
+    query: &'static [&'static str],
+    run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
+) -> Call {
+    Call { method, query, outlasts: true, run: Run::Change(run) }
 }
 
 /// Every route there is.
@@ -117,13 +129,13 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/leases/{acquisition_id}"],
         calls: &[
             read("GET", &[], |asked| Box::pin(leases::show(asked))),
-            change("DELETE", &[], |asked, _| Box::pin(leases::release(asked))),
+            lasting("DELETE", &[], |asked, _| Box::pin(leases::release(asked))),
         ],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
+        calls: &[lasting("POST", &[], |asked, body| Box::pin(leases::renew(asked, body)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/events",
@@ -133,7 +145,7 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/leases/{acquisition_id}/transfer",
         patterns: &["/v1/leases/{acquisition_id}/transfer"],
-        calls: &[change("POST", &[], |asked, body| Box::pin(transfer::transfer(asked, body)))],
+        calls: &[lasting("POST", &[], |asked, body| Box::pin(transfer::transfer(asked, body)))],
     },
     Route {
         path: "/v1/writes",
@@ -221,6 +233,20 @@ const ROUTES: &[Route] = &[
         path: "/v1/namespaces/{namespace}/definition",
         patterns: &["/v1/namespaces/{namespace}/definition"],
         calls: &[change("POST", &[], |asked, body| Box::pin(definition::change(asked, body)))],
+    },
+    Route {
+        path: "/v1/events",
+        patterns: &["/v1/events"],
+        calls: &[read("GET", &["namespace", "prefix"], |asked| Box::pin(events::stream(asked)))],
+    },
+    Route {
+        path: "/v1/audit",
+        patterns: &["/v1/audit"],
+        calls: &[read(
+            "GET",
+            &["since", "until", "namespace", "verb", "actor", "cursor", "limit"],
+            |asked| Box::pin(audit::list(asked)),
+        )],
     },
     Route {
         path: "/v1/status",

@@ -189,7 +189,7 @@ fn only_the_rules_say_what_is_sent_and_what_it_meant() {
 #[test]
 fn no_database_future_is_cancelled() {
     // The places that wait and give up: for the answer of a task or for a turn, never for a database.
-    let patient = ["ledger/postgres/patience.rs", "ledger/watch.rs"];
+    let patient = ["ledger/postgres/patience.rs", "ledger/watch.rs", "ledger/listening.rs"];
     banned("src/ledger", &["select!", "time::timeout", ".abort()"], &patient);
     for path in patient {
         let waits = sources("src/ledger").into_iter().find(|source| source.path.ends_with(path)).unwrap();

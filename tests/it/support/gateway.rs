@@ -90,6 +90,9 @@ impl Gateway {
             witness: Some(folder.path().join("fencegate.witness")),
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
+            log: "info".to_owned(),
+            drain_delay: Millis::new(0),
+            drain_timeout: Millis::new(25_000),
             namespaces: namespaces.clone(),
             stores: stores.clone(),
         };
