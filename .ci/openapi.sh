@@ -293,6 +293,9 @@ def before_call(context, case, kwargs):
     if isinstance(case.body, dict):
         case.body = shorter(case.body)
     case.query = shorter(case.query)
+    if case.path == "/v1/events":
+        # A stream that begins has no end: what it refuses is looked at, and what it tells is held by the tests.
+        case.query = {**(case.query or {}), "namespace": "a/b"}
     if case.path == "/v1/leases/{acquisition_id}/events":
         # The stream of a live lease goes on for as long as the lease does.
         requests.delete(case.as_transport_kwargs()["url"].removesuffix("/events"), timeout=10)

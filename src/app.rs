@@ -2,10 +2,14 @@
 
 mod descriptors;
 mod desks;
+mod drain;
 mod framing;
 mod greet;
 mod keyfile;
+mod listen;
+mod notify;
 mod recover;
+mod reload;
 mod restore;
 mod secure;
 mod server;
@@ -17,13 +21,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use uuid::Uuid;
 
+use crate::access::Access;
 use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
@@ -32,21 +39,24 @@ use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Clock;
-use crate::http::{self, Door, Front};
+use crate::http::{self, Door, Front, Reloads, Stopping};
 use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
-use crate::limits::{DRAIN_TIMEOUT, SPANS_TIMEOUT};
+use crate::limits::{DRAIN_TIMEOUT_GREATEST_MS, POLICY_NOTES, SPANS_TIMEOUT};
+use crate::telemetry::Levels;
 use crate::telemetry::spans::Spans;
 use crate::tls::listener::Listener;
 
 use desks::Desks;
 use greet::{Greeter, watch_certificate};
+use reload::{InForce, Reloadable, Reloader};
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
 pub use recover::{Recovery, Scope, recover};
+pub use reload::Reread;
 pub use restore::{Copied, Described, Restored, back_up, restore, stamp};
 pub use secure::{check, listener, reload_tls};
 pub use system::{OsEntropy, SystemClock, WakefulClock};
@@ -58,7 +68,7 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Where chance comes from.
     pub entropy: Arc<dyn Entropy>,
-    /// How long a graceful stop waits for requests that are under way.
+    /// How long a graceful stop waits for requests that are under way, at most: the configuration may say less.
     pub drain_time: Duration,
 }
 
@@ -69,22 +79,58 @@ impl Surroundings {
         Self {
             clock: Arc::new(SystemClock::started()),
             entropy: Arc::new(OsEntropy),
-            drain_time: DRAIN_TIMEOUT,
+            drain_time: Duration::from_millis(DRAIN_TIMEOUT_GREATEST_MS),
         }
     }
 }
 
-/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once.
+/// Binds the configured address and serves until TERM or INT; a second signal ends the process at once. HUP reads the
+/// configuration anew.
 ///
 /// # Errors
 /// When the address, the database or the seal key cannot be used. Nothing is then changed.
-pub async fn serve(config: Config) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; set another address with --listen", config.listen))?;
+pub async fn serve(config: Config, levels: Levels, reread: Reread) -> anyhow::Result<()> {
+    let listener = listen::listener(config.listen).await?;
     let shutdown = CancellationToken::new();
     stop_on_signals(shutdown.clone())?;
-    run(listener, config, Surroundings::system(), shutdown).await
+    let surroundings = Surroundings::system();
+    let (notes, policy) = mpsc::channel(POLICY_NOTES);
+    let tls = secure::listener(&config)?;
+    let access = secure::access(&config, surroundings.clock.clone(), &shutdown)?;
+    let reins = Reins { tls, access, in_force: in_force(&config), reloads: Reloads::default(), policy };
+    let reloader = Reloader::new(config.clone(), reread, levels, &reins, notes, surroundings.clock.clone());
+    reloader.start(shutdown.clone()).context("cannot watch for SIGHUP")?;
+    run_with(listener, config, surroundings, shutdown, reins).await
+}
+
+/// What of a run can be changed while it goes on.
+struct Reins {
+    tls: Option<Listener>,
+    access: Access,
+    in_force: InForce,
+    reloads: Reloads,
+    /// Changes of who may do what, to be written down.
+    policy: mpsc::Receiver<String>,
+}
+
+/// Writes down what was changed of who may do what.
+async fn note_policy(ledger: Ledger, mut policy: mpsc::Receiver<String>, shutdown: CancellationToken) {
+    loop {
+        let what = tokio::select! {
+            () = shutdown.cancelled() => return,
+            heard = policy.recv() => match heard {
+                Some(what) => what,
+                None => return,
+            },
+        };
+        if let Err(error) = ledger.note_policy(None, what).await {
+            error!(%error, "a change of who may do what is not in the audit; it holds all the same");
+        }
+    }
+}
+
+fn in_force(config: &Config) -> InForce {
+    Arc::new(ArcSwap::from_pointee(Reloadable::of(config)))
 }
 
 /// Runs a whole gateway on a listener until `shutdown` is cancelled: then it stops accepting, lets requests finish for
@@ -114,6 +160,19 @@ pub async fn run_behind(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let access = secure::access(&config, surroundings.clock.clone(), &shutdown)?;
+    let (_, policy) = mpsc::channel(1);
+    let reins = Reins { tls, access, in_force: in_force(&config), reloads: Reloads::default(), policy };
+    run_with(listener, config, surroundings, shutdown, reins).await
+}
+
+async fn run_with(
+    listener: TcpListener,
+    config: Config,
+    surroundings: Surroundings,
+    shutdown: CancellationToken,
+    reins: Reins,
+) -> anyhow::Result<()> {
+    let Reins { tls, access, in_force, reloads, policy } = reins;
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
@@ -121,36 +180,41 @@ pub async fn run_behind(
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
-    let dispatch =
-        Dispatch::start(ledger.clone(), upstreams, wakeful(), surroundings.entropy.clone(), shutdown.clone());
+    let stopping = Stopping::default();
+    let entropy = surroundings.entropy.clone();
+    let dispatch = Dispatch::start(ledger.clone(), upstreams, wakeful(), entropy, stopping.draining.clone());
     let door = Door {
         ledger,
         dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
         clock: surroundings.clock,
         entropy: surroundings.entropy,
-        draining: shutdown.clone(),
+        stopping: stopping.clone(),
+        reloads,
         access,
     };
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
-    let stopping = shutdown.clone();
     tokio::spawn(door.ledger.counting().run());
+    tokio::spawn(note_policy(door.ledger.clone(), policy, shutdown.clone()));
     if let Some(tls) = &tls {
         tokio::spawn(watch_certificate(tls.clone(), door.clock.clone(), shutdown.clone()));
     }
+    tokio::spawn(notify::feed_watchdog(door.ledger.clone(), shutdown.clone()));
+    tokio::spawn(drain::stages(shutdown.clone(), stopping.clone(), in_force.clone()));
     let bounds = server::Bounds {
         connections: descriptors::connections(),
-        drain_time: surroundings.drain_time,
+        drain_time: Box::new(move || in_force.load().drain_timeout.duration().min(surroundings.drain_time)),
         metrics: door.ledger.metrics().clone(),
         greeter: Greeter::new(tls),
     };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
-    let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
+    let serving = server::serve(listener, Front::new(door), stopping, bounds, &mut desks);
     tokio::pin!(serving);
+    notify::ready("serving");
     let ended_badly = "the committer ended badly; look the last operations up before you trust them";
     tokio::select! {
         () = &mut serving => {
@@ -162,7 +226,7 @@ pub async fn run_behind(
         ended = &mut committers => {
             ended?.context(ended_badly)?;
             // A stop lets go of the ledger a moment before serving is seen to have ended.
-            anyhow::ensure!(stopping.is_cancelled(), "the committer ended before the gateway was told to stop");
+            anyhow::ensure!(shutdown.is_cancelled(), "the committer ended before the gateway was told to stop");
             serving.await;
         }
     }

@@ -72,6 +72,12 @@ pub struct Config {
     pub operation_retention: Millis,
     /// Where spans go; none where nobody collects them.
     pub tracing: Option<Tracing>,
+    /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+    pub log: String,
+    /// How long a gateway that is told to stop goes on as before, and says that it is not ready.
+    pub drain_delay: Millis,
+    /// How long what is under way may take after that.
+    pub drain_timeout: Millis,
     /// The namespaces and their rules.
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.

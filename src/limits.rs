@@ -1,7 +1,9 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
 mod access;
+mod events;
 mod exam;
+mod life;
 mod recovery;
 mod retention;
 mod stores;
@@ -12,7 +14,9 @@ mod witness;
 use std::time::Duration;
 
 pub use access::*;
+pub use events::*;
 pub use exam::*;
+pub use life::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
@@ -140,9 +144,6 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long `/readyz` waits for the committer before it says that it is not ready.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a graceful stop waits for requests that are under way.
-pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// What a caller is told to wait when the gateway is overloaded, draining or without its database.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -7,15 +7,12 @@ pub mod metrics;
 pub mod spans;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 use crate::limits::{LOG_LINES, LOG_PAUSE};
-
-/// Variable that sets what is logged, in the syntax of `tracing_subscriber::EnvFilter`.
-pub const FILTER_VARIABLE: &str = "FENCEGATE_LOG";
 
 /// Counts the lines that were thrown away: the log is one of the process, whatever runs in it.
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
@@ -41,6 +38,23 @@ impl<W: Write> Write for Gathering<W> {
     }
 }
 
+/// What is logged, for whoever changes it. The default changes nothing.
+#[derive(Clone, Default)]
+pub struct Levels(Option<Set>);
+
+type Set = Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+impl Levels {
+    /// Logs this from now on, in the syntax of `tracing_subscriber::EnvFilter`.
+    ///
+    /// # Errors
+    /// When it is no filter, or nobody logs any more.
+    pub fn set(&self, text: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        self.0.as_ref().map_or(Ok(()), |set| set(filter))
+    }
+}
+
 /// Sends logs to standard error: one JSON object a line, or plain text on a terminal. A second call changes nothing.
 /// What is still to be written is written when the guard is dropped.
 ///
@@ -48,13 +62,10 @@ impl<W: Write> Write for Gathering<W> {
 /// are thrown away when nobody reads them or standard error is gone.
 ///
 /// # Errors
-/// When [`FILTER_VARIABLE`] is set to something that is no filter.
-pub fn install() -> anyhow::Result<WorkerGuard> {
-    let filter = match std::env::var(FILTER_VARIABLE) {
-        Ok(text) => EnvFilter::try_new(&text)
-            .map_err(|error| anyhow::anyhow!("{FILTER_VARIABLE}={text:?} is not a log filter: {error}"))?,
-        Err(_) => EnvFilter::new("info"),
-    };
+/// When `filter` is no filter.
+pub fn install(filter: &str) -> anyhow::Result<(WorkerGuard, Levels)> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| anyhow::anyhow!("{filter:?} is not a log filter: {error}"))?;
     // The thread writes what has come together as one, and flushes whenever nothing waits.
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
@@ -64,13 +75,21 @@ pub fn install() -> anyhow::Result<WorkerGuard> {
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     // Fails only when a subscriber is there already, as in tests.
-    let installed = if std::io::stderr().is_terminal() {
-        builder.with_target(false).try_init()
+    let (levels, installed) = if std::io::stderr().is_terminal() {
+        let builder = builder.with_target(false).with_filter_reloading();
+        let handle = builder.reload_handle();
+        (levels(move |filter| handle.reload(filter)), builder.try_init())
     } else {
-        builder.fmt_fields(line::Members).event_format(line::Line).try_init()
+        let builder = builder.fmt_fields(line::Members).event_format(line::Line).with_filter_reloading();
+        let handle = builder.reload_handle();
+        (levels(move |filter| handle.reload(filter)), builder.try_init())
     };
     if installed.is_err() {
         tracing::debug!("logs were set up before");
     }
-    Ok(guard)
+    Ok((guard, levels))
+}
+
+fn levels(set: impl Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync + 'static) -> Levels {
+    Levels(Some(Arc::new(move |filter| set(filter).map_err(|error| error.to_string()))))
 }

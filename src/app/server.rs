@@ -18,7 +18,7 @@ use tracing::{debug, error, info, warn};
 use super::desks::Desks;
 use super::framing::Watched;
 use super::greet::Greeter;
-use crate::http::{Front, TwoLengths};
+use crate::http::{Front, Stopping, TwoLengths};
 use crate::limits::HEADER_TIMEOUT;
 use crate::telemetry::metrics::Metrics;
 
@@ -37,19 +37,19 @@ pub(super) struct Bounds {
     /// Connections at once.
     pub(super) connections: usize,
     /// How long requests that are under way may take at the end.
-    pub(super) drain_time: Duration,
+    pub(super) drain_time: Box<dyn Fn() -> Duration + Send + Sync>,
     /// Where connections are counted.
     pub(super) metrics: Arc<Metrics>,
     /// How connections begin.
     pub(super) greeter: Greeter,
 }
 
-/// Serves until `shutdown`, then lets requests under way finish within the drain time and cuts the
-/// connections that are left: a client that does not read must not keep the process from ending.
+/// Serves until nothing new is to be taken in; then lets requests under way finish, ends the streams, and cuts the
+/// connections that are left after the drain time: a client that does not read must not keep the process from ending.
 pub(super) async fn serve(
     listener: TcpListener,
     front: Front,
-    shutdown: CancellationToken,
+    stopping: Stopping,
     bounds: Bounds,
     desks: &mut Desks,
 ) {
@@ -65,17 +65,17 @@ pub(super) async fn serve(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);
-    while let Some(stream) = accept(&listener, &shutdown).await {
+    while let Some(stream) = accept(&listener, &stopping.draining).await {
         // Beyond the bound, further connections wait in the kernel's queue.
         let permit = tokio::select! {
             permit = connections.clone().acquire_owned() => permit,
-            () = shutdown.cancelled() => break,
+            () = stopping.draining.cancelled() => break,
         };
         let front = front.clone();
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
         let metrics = bounds.metrics.clone();
         metrics.connected.one();
-        let (greeter, stopping) = (bounds.greeter.clone(), shutdown.clone());
+        let (greeter, stopping) = (bounds.greeter.clone(), stopping.draining.clone());
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
             let _open = metrics.connections.hold();
@@ -109,9 +109,19 @@ pub(super) async fn serve(
         });
     }
     drop(listener);
+    let under_way = front.under_way();
     drop(front);
     info!(open = bounds.connections.saturating_sub(connections.available_permits()), "draining");
-    if tokio::time::timeout(bounds.drain_time, graceful.shutdown()).await.is_err() {
+    let finished = async {
+        // Connections that are open bring renewals and releases meanwhile; each is closed with its next answer.
+        under_way.close();
+        under_way.wait().await;
+        stopping.ending.cancel();
+        graceful.shutdown().await;
+    };
+    let ended = tokio::time::timeout((bounds.drain_time)(), finished).await;
+    stopping.ending.cancel();
+    if ended.is_err() {
         warn!(
             "requests were still under way after the drain time; their operations are decided all the same"
         );

@@ -51,6 +51,9 @@ fn as_json(file: Option<&str>, config: &Config) -> Value {
             "otlp_endpoint": tracing.endpoint,
             "sampled_per_million": tracing.per_million,
         })),
+        "log": config.log,
+        "drain_delay_ms": config.drain_delay.get(),
+        "drain_timeout_ms": config.drain_timeout.get(),
         "namespaces": named.chain(any).collect::<Vec<_>>(),
     })
 }
@@ -130,6 +133,9 @@ fn told(file: Option<&str>, json: &Value) -> String {
             ("records kept ms", "/operation_retention_ms"),
             ("spans go to", "/tracing/otlp_endpoint"),
             ("sampled per million", "/tracing/sampled_per_million"),
+            ("log", "/log"),
+            ("drain delay ms", "/drain_delay_ms"),
+            ("drain timeout ms", "/drain_timeout_ms"),
         ],
     );
     let namespaces =

@@ -4,6 +4,7 @@
 //! goes through `output`; all ends of a command are exit codes of `failure`.
 
 mod answer;
+mod audit;
 mod backup;
 mod bench;
 mod can;
@@ -13,6 +14,7 @@ mod completions;
 mod control;
 mod demo;
 mod epoch;
+mod events;
 mod failure;
 mod get;
 mod inspect;
@@ -183,6 +185,13 @@ enum Command {
     ///
     /// Newest first. Refusals are samples: of each kind one in a second, and the last sixteen of them.
     Timeline(timeline::Timeline),
+    /// Hand out what was done, by whom and why
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Show what happened, or follow what happens: leases, writes, and what operators do
+    ///
+    /// One line of JSON each where standard output is not a terminal.
+    Events(events::Events),
     /// List the namespaces, or change the recorded definition of one
     Namespaces(namespaces::Namespaces),
     /// End the newest generation: its lease, and whatever it may still write
@@ -289,6 +298,8 @@ fn dispatch(cli: Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Get(command) => with_client(&url, async |client| command.run(client, output).await),
         Command::Inspect(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Timeline(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Audit(command) => with_client(&url, async |client| command.run(&client, output).await),
+        Command::Events(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Namespaces(command) => with_client(&url, async |client| command.run(&client, output).await),
         Command::Revoke(call) => {
             with_client(&url, async |client| call.run(Verb::Revoke, &client, output).await)

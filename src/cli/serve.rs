@@ -1,6 +1,7 @@
 //! `fencegate serve`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -27,9 +28,15 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         let Self { listen, database, seal_key_file } = self;
-        let settings = settings::load(config, &Flags { listen, database, seal_key_file })?;
-        let logs = telemetry::install().map_err(Failure::Start)?;
-        let served = block_on_all_cores(app::serve(settings.config));
+        let flags = Flags { listen, database, seal_key_file };
+        let settings = settings::load(config, &flags)?;
+        let (logs, levels) = telemetry::install(&settings.config.log).map_err(Failure::Start)?;
+        let named = config.map(Path::to_owned);
+        let reread: app::Reread = Arc::new(move || {
+            let again = settings::load(named.as_deref(), &flags);
+            again.map(|settings| settings.config).map_err(|failure| failure.told())
+        });
+        let served = block_on_all_cores(app::serve(settings.config, levels, reread));
         // The last lines are written before the process ends.
         drop(logs);
         served

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tracing_subscriber::EnvFilter;
 use zeroize::Zeroizing;
 
 use super::Database;
@@ -35,6 +36,9 @@ pub(super) struct Draft {
     pub(super) max_body_bytes: Slot<u64>,
     pub(super) operation_retention: Slot<Millis>,
     pub(super) tracing: TracingDraft,
+    pub(super) log: Slot<String>,
+    pub(super) drain_delay: Slot<Millis>,
+    pub(super) drain_timeout: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
     pub(super) principals: PrincipalsDraft,
@@ -79,6 +83,18 @@ pub(super) enum IssuerWord {
     Registered,
 }
 
+/// A log filter. A word that is none would be noticed only when something should have been logged.
+fn log(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<String> {
+    let text = given.text(mistakes)?;
+    match EnvFilter::try_new(text) {
+        Ok(_) => Some(text.to_owned()),
+        Err(error) => {
+            given.wrong(mistakes, format!("is not a log filter ({error}); write a level, such as \"info\""));
+            None
+        }
+    }
+}
+
 impl Draft {
     /// Takes one key of the top, tables excepted. `false`: there is no such key.
     pub(super) fn take(&mut self, name: &str, given: &Given<'_>, mistakes: &mut Mistakes) -> bool {
@@ -108,6 +124,15 @@ impl Draft {
             "operation_retention" => {
                 let range = limits::OPERATION_RETENTION_LEAST_MS..=limits::OPERATION_RETENTION_GREATEST_MS;
                 self.operation_retention = Slot::of(given, given.span(&range, "1h to 3650d", mistakes));
+            }
+            "log" => self.log = Slot::of(given, log(given, mistakes)),
+            "drain_delay" => {
+                let range = 0..=limits::DRAIN_DELAY_GREATEST_MS;
+                self.drain_delay = Slot::of(given, given.span(&range, "0s to 5m", mistakes));
+            }
+            "drain_timeout" => {
+                let range = limits::DRAIN_TIMEOUT_LEAST_MS..=limits::DRAIN_TIMEOUT_GREATEST_MS;
+                self.drain_timeout = Slot::of(given, given.span(&range, "1s to 10m", mistakes));
             }
             _ => return false,
         }

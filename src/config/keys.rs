@@ -23,6 +23,9 @@ pub(super) const ROOT: Table = Table {
         "max_body_bytes",
         "operation_retention",
         "tracing",
+        "log",
+        "drain_delay",
+        "drain_timeout",
         "namespaces",
         "principals",
         "jwt",
@@ -171,7 +174,10 @@ fn home_of(key: &str) -> Option<&'static str> {
         | "witness"
         | "max_connections"
         | "operation_retention"
-        | "tracing" => Some("at the top of the file, before the first [table]"),
+        | "tracing"
+        | "log"
+        | "drain_delay"
+        | "drain_timeout" => Some("at the top of the file, before the first [table]"),
         "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
             Some("under [namespaces.NAME]")
         }

@@ -18,7 +18,9 @@ use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
-use crate::limits::{OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS};
+use crate::limits::{
+    DRAIN_DELAY_MS, DRAIN_TIMEOUT, LOG_FILTER, OPERATION_RETENTION_MS, POSTGRES_CONNECTIONS,
+};
 
 /// The configuration that a draft without mistakes means. `base` is the folder of the file, or of the process.
 pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes: &mut Mistakes) -> Config {
@@ -39,6 +41,9 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         max_body_bytes,
         operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
         tracing: draft.tracing.settle(mistakes),
+        log: draft.log.found().map_or_else(|| LOG_FILTER.to_owned(), |found| found.value.clone()),
+        drain_delay: draft.drain_delay.or(drain_delay(&listen)),
+        drain_timeout: draft.drain_timeout.or(Millis::of(DRAIN_TIMEOUT)),
         namespaces,
         stores,
         principals,
@@ -74,6 +79,11 @@ fn listen(draft: &Draft, is_open: bool, mistakes: &mut Mistakes) -> SocketAddr {
         mistakes.note(&found.place, "listen", problem);
     }
     address
+}
+
+/// On loopback nobody has to be told that it stops; elsewhere whoever sends requests here needs a moment to look.
+fn drain_delay(listen: &SocketAddr) -> Millis {
+    Millis::new(if listen.ip().is_loopback() { 0 } else { DRAIN_DELAY_MS })
 }
 
 fn max_connections(draft: &Draft, database: &Database, mistakes: &mut Mistakes) -> u32 {

@@ -131,7 +131,13 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
         let place = Place::Variable { variable: name.clone() };
         let variable = Variable { name: key, value: value.as_deref(), place: &place };
         match key {
-            "LISTEN" | "DATABASE" | "SEAL_KEY_FILE" | "OPERATION_RETENTION" => {
+            "LISTEN"
+            | "DATABASE"
+            | "SEAL_KEY_FILE"
+            | "OPERATION_RETENTION"
+            | "LOG"
+            | "DRAIN_DELAY"
+            | "DRAIN_TIMEOUT" => {
                 take_root(&variable, Form::Text, draft, mistakes);
             }
             "PRINCIPALS" => take_principals(&variable, draft, mistakes),

@@ -47,8 +47,8 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let again = Command::Acquire(command.clone());
     let subject = Subject { resource: shown.clone(), ..Subject::default() };
     let outcome = match wait {
-        None => asked.hall.decide(Command::Acquire(command), subject, None).await?,
-        Some(budget) => asked.hall.wait(command, subject, budget, keeps_place).await?,
+        None => asked.decide(Command::Acquire(command), subject, None).await?,
+        Some(budget) => asked.wait(command, subject, budget, keeps_place).await?,
     };
     if let Outcome::Granted(grant) = outcome {
         return behind_barriers(asked.hall, *grant, again, wait).await;
@@ -277,7 +277,7 @@ pub(super) async fn behind_barriers(
     let raised = hall.door.dispatch.raise_for(&grant.view.lease);
     // Given up or too late: the answer is then how it stands now.
     drop(tokio::time::timeout(budget.unwrap_or(BARRIER_WAIT), raised).await);
-    let outcome = hall.decide(again, Subject::default(), None).await?;
+    let outcome = hall.decide(None, again, Subject::default(), None).await?;
     if let Outcome::Granted(now) = outcome {
         return Ok(granted(&Grant { repeated: grant.repeated, ..*now }, hall.namespaces()));
     }

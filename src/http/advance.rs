@@ -30,7 +30,7 @@ pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let claim = command.claim;
     let subject =
         Subject { resource: Some(resource.clone()), position: Some(claim.position), operation: None };
-    let outcome = asked.hall.decide(Command::Advance(command), subject, None).await?;
+    let outcome = asked.decide(Command::Advance(command), subject, None).await?;
     if let Outcome::Advanced(_) = outcome {
         let stands = barrier(&asked, &place).await;
         let mut response = resources::shown(asked.hall, &place).await.map_err(|_| not_shown(&resource))?;

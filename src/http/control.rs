@@ -50,7 +50,7 @@ pub(super) async fn control(
     asked.require(needed, resource.as_str())?;
     let (position, operation) = (command.claim.map(|claim| claim.position), command.key.clone());
     let subject = Subject { resource: Some(resource.clone()), position, operation: None };
-    let outcome = asked.hall.decide(Command::Control(command), subject, None).await?;
+    let outcome = asked.decide(Command::Control(command), subject, None).await?;
     if let Outcome::Controlled(done) = outcome {
         // What is under way is driven to its end, and kept from becoming authoritative where the store can do that.
         let status = if done.in_flight.is_empty() {

@@ -11,6 +11,7 @@ use tracing::{Instrument, Span, info};
 use crate::domain::lease::AcquisitionTag;
 use crate::domain::operation::{Effect, OperationId};
 use crate::domain::position::Position;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::ledger::read::{Reader, Reading};
 use crate::ledger::refusals::Refused;
@@ -19,9 +20,9 @@ use crate::protocol::command::Acquire;
 use crate::protocol::outcome::{MemberVerdict, Verdict};
 use crate::protocol::{Command, Outcome, Refusal};
 
-use super::Hall;
 use super::count::{self, Asking};
 use super::problem::{self, Problem};
+use super::{Asked, Hall};
 
 /// What a log line says of a command before its outcome is known.
 #[derive(Debug, Clone, Default)]
@@ -32,10 +33,34 @@ pub(super) struct Subject {
     pub(super) operation: Option<OperationId>,
 }
 
+impl Asked<'_> {
+    /// Hands a command of this caller to the ledger, as [`Hall::decide`] does.
+    pub(super) async fn decide(
+        &self,
+        command: Command,
+        subject: Subject,
+        memory: Option<OwnedSemaphorePermit>,
+    ) -> Result<Outcome, Problem> {
+        self.hall.decide(Some(self.actor()), command, subject, memory).await
+    }
+
+    /// Waits for a lease of this caller, as [`Hall::wait`] does.
+    pub(super) async fn wait(
+        &self,
+        acquire: Acquire,
+        subject: Subject,
+        budget: Duration,
+        keeps_place: bool,
+    ) -> Result<Outcome, Problem> {
+        self.hall.wait(Some(self.actor()), acquire, subject, budget, keeps_place).await
+    }
+}
+
 impl Hall {
     /// Hands a command to the ledger and waits for its outcome. `memory` is kept until it is decided.
     pub(super) async fn decide(
         &self,
+        actor: Option<PrincipalName>,
         command: Command,
         subject: Subject,
         memory: Option<OwnedSemaphorePermit>,
@@ -49,7 +74,7 @@ impl Hall {
         let asking = Asking::of(&command);
         let task = async move {
             let began = clock.monotonic();
-            let answer = ledger.submit(command).await;
+            let answer = ledger.submit_by(actor, command).await;
             drop(memory);
             let took = clock.monotonic().saturating_sub(began);
             count::answer(ledger.metrics(), asking.kind, &subject, &answer, took);
@@ -73,13 +98,15 @@ impl Hall {
     /// is granted that was not granted by then.
     pub(super) async fn wait(
         &self,
+        actor: Option<PrincipalName>,
         acquire: Acquire,
         subject: Subject,
         budget: Duration,
         keeps_place: bool,
     ) -> Result<Outcome, Problem> {
         let began = self.door.clock.monotonic();
-        let answer = self.door.ledger.acquire(acquire, budget, keeps_place, &self.door.draining).await;
+        let answer =
+            self.door.ledger.acquire(actor, acquire, budget, keeps_place, &self.door.stopping.draining).await;
         let (took, asking) = (self.door.clock.monotonic().saturating_sub(began), Asking::waiting());
         count::answer(self.door.ledger.metrics(), asking.kind, &subject, &answer, took);
         note(&subject, asking.acquisition, &answer, took);

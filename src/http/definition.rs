@@ -81,7 +81,7 @@ pub(super) async fn change(asked: Asked<'_>, payload: &mut Payload) -> Result<Re
     };
     let deed = Deed::ChangeDefinition(DefinitionChange { key, reason, version });
     let act = WholeAct { subject, deed };
-    let outcome = asked.hall.decide(Command::Whole(act), Subject::default(), None).await?;
+    let outcome = asked.decide(Command::Whole(act), Subject::default(), None).await?;
     if let Outcome::Acted(done) = outcome {
         let mut response = (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
         if done.replayed {

@@ -32,7 +32,7 @@ pub(super) async fn advance(asked: Asked<'_>, payload: &mut Payload) -> Result<R
     let body = control_body(&asked, payload).await?.bytes;
     let deed = deed(&asked, &subject, &body)?;
     let act = WholeAct { subject: subject.clone(), deed };
-    let outcome = asked.hall.decide(Command::Whole(act), decide::Subject::default(), None).await?;
+    let outcome = asked.decide(Command::Whole(act), decide::Subject::default(), None).await?;
     if let Outcome::Acted(done) = outcome {
         let mut response = (StatusCode::OK, [(CONTENT_TYPE, JSON)], Body::from(done.body)).into_response();
         if done.replayed {

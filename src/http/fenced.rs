@@ -71,7 +71,7 @@ pub(super) async fn write(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
         operation: Some(member.operation_id.clone()),
     };
     let write = Write { members: vec![member], dry_run: false };
-    match written(asked.hall.decide(Command::Write(write), subject, Some(memory)).await?)? {
+    match written(asked.decide(Command::Write(write), subject, Some(memory)).await?)? {
         Ok(written) => written.first().map(written_once).ok_or_else(Problem::fault),
         Err(members) => {
             Err(problem::refused_write(&members, false).unwrap_or_else(Problem::fault_without_change))

@@ -15,7 +15,7 @@ use crate::limits::PROBE_TIMEOUT;
 use super::namespaces::{BreakerJson, differing};
 use super::problem::{Code, Problem};
 use super::wire::{self, Rfc3339, Shown};
-use super::{Asked, Hall};
+use super::{Asked, Hall, Reload};
 
 #[derive(Serialize)]
 struct AliveJson {
@@ -26,7 +26,7 @@ struct AliveJson {
 struct ReadyJson {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    checks: Option<[Check; 5]>,
+    checks: Option<[Check; 7]>,
 }
 
 #[derive(Serialize)]
@@ -46,6 +46,26 @@ struct StatusJson {
     quarantined: Vec<StoppedJson>,
     stores: Vec<StoreJson>,
     started_at: Rfc3339,
+    /// What became of the last reload of the configuration; none before the first.
+    reload: Option<ReloadJson>,
+}
+
+#[derive(Serialize)]
+struct ReloadJson {
+    at: Rfc3339,
+    result: &'static str,
+    /// Keys, never values.
+    changed: Vec<String>,
+    ignored: Vec<String>,
+    detail: Option<String>,
+}
+
+impl ReloadJson {
+    fn of(reload: Reload) -> Self {
+        let result = reload.result();
+        let Reload { at, changed, ignored, mistake } = reload;
+        Self { at: Rfc3339(at), result, changed, ignored, detail: mistake }
+    }
 }
 
 /// A namespace that is stopped, or `*` for all of them.
@@ -115,8 +135,9 @@ pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
     let (writers, readers) = tokio::join!(ledger(hall), reads(hall));
     let breaker = breaker(hall).await;
-    let checks = [writers, readers, definitions(hall).await, accepting(hall), breaker];
-    let [writers, readers, _, accepting, breaker] = &checks;
+    let checks =
+        [writers, readers, definitions(hall).await, accepting(hall), breaker, queue(hall), stores(hall)];
+    let [writers, readers, _, accepting, breaker, ..] = &checks;
     let ready = writers.ok && readers.ok && breaker.ok && accepting.ok;
     let status = if ready { StatusCode::OK } else { Code::DatabaseUnavailable.status() };
     let checks = asked.query.value("verbose").map(|_| checks);
@@ -160,6 +181,7 @@ pub(super) async fn status(asked: Asked<'_>) -> Result<Response, Problem> {
             .map(|(name, store, earned, seen)| StoreJson::of(name, store, &earned, seen))
             .collect(),
         started_at: Rfc3339(hall.door.started_at),
+        reload: hall.door.reloads.last().map(ReloadJson::of),
     };
     Ok(wire::json(StatusCode::OK, &answer))
 }
@@ -222,8 +244,27 @@ async fn definitions(hall: &Hall) -> Check {
     }
 }
 
+/// Whether there is room for further commands. A gateway without is still ready: to send what it refuses to the others would
+/// only fill their queues.
+fn queue(hall: &Hall) -> Check {
+    let (waiting, room) = hall.door.ledger.queued();
+    Check { name: "queue", ok: waiting < room, detail: format!("{waiting} of {room} places are taken") }
+}
+
+/// Whether the stores behind HTTP have earned their classes. One that has not makes nobody unready: its namespace alone is
+/// refused, by every replica alike.
+fn stores(hall: &Hall) -> Check {
+    let doubtful = hall.door.dispatch.stores().filter_map(|(name, _, earned, _)| match earned {
+        Earned::Unreachable(reason) | Earned::Failed(reason) => Some(format!("{name:?}: {reason}")),
+        Earned::NotAsked | Earned::NotYet | Earned::Passed => None,
+    });
+    let doubtful: Vec<String> = doubtful.collect();
+    let detail = if doubtful.is_empty() { "no probe has failed".to_owned() } else { doubtful.join("; ") };
+    Check { name: "stores", ok: doubtful.is_empty(), detail }
+}
+
 fn accepting(hall: &Hall) -> Check {
-    let ok = !hall.door.draining.is_cancelled();
-    let detail = if ok { "accepting requests" } else { "shutting down" };
+    let ok = !hall.door.stopping.announced.is_cancelled();
+    let detail = if ok { "accepting requests" } else { "draining: it stops, and serves what still comes" };
     Check { name: "accepting", ok, detail: detail.to_owned() }
 }

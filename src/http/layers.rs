@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
@@ -30,6 +32,7 @@ pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
 
 const GATEWAY: HeaderValue = HeaderValue::from_static("gateway");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// What is served runs nothing in a browser and loads nothing.
@@ -68,7 +71,8 @@ pub(super) async fn around(
     let (clock, meters) = (&hall.door.clock, &hall.door.ledger.metrics().http);
     let _answering = meters.in_flight.hold();
     let (began, method) = (clock.monotonic(), request.method().clone());
-    let mut response = rendered(request, (id, shown), serve).instrument(span).await;
+    let is_draining = hall.door.stopping.draining.is_cancelled();
+    let mut response = rendered(request, (id, shown), is_draining, serve).instrument(span).await;
     let path = path.or_else(|| response.extensions_mut().remove::<Path>().map(|path| path.0));
     let took = clock.monotonic().saturating_sub(began);
     meters.answered(path, method.as_str(), response.status().as_u16(), took);
@@ -88,6 +92,7 @@ pub(super) async fn around(
 async fn rendered(
     request: Request,
     (request_id, trace_id): (Uuid, Option<TraceId>),
+    is_draining: bool,
     serve: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let uri = request.uri().clone();
@@ -106,6 +111,10 @@ async fn rendered(
         }
     }
     let headers = response.headers_mut();
+    // The next request goes to another process.
+    if is_draining {
+        headers.insert(CONNECTION, CLOSE);
+    }
     if data_plane {
         // The effect stands there already: whoever made the answer knows it, and here it could only be guessed.
         headers.entry(FENCING_SOURCE).or_insert(GATEWAY);

@@ -123,7 +123,7 @@ async fn ended_or_shown(
     command: Command,
 ) -> Result<Response, Problem> {
     leased(asked, id).await?;
-    let outcome = asked.hall.decide(command, Subject::default(), None).await?;
+    let outcome = asked.decide(command, Subject::default(), None).await?;
     if let Outcome::Renewed(view) | Outcome::Released(view) = &outcome {
         let shown = wire::json(StatusCode::OK, &lease(id.reveal(), view, None, asked.hall.namespaces()));
         return Ok(warning::about_lease(shown, view));

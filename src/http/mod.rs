@@ -5,6 +5,7 @@
 
 mod acquire;
 mod advance;
+mod audit;
 mod body;
 mod control;
 mod count;
@@ -12,6 +13,7 @@ mod decide;
 mod definition;
 mod docs;
 mod epoch;
+mod events;
 mod extract;
 mod fenced;
 mod gate;
@@ -28,9 +30,11 @@ mod operations;
 pub mod problem;
 mod query;
 mod relay;
+mod reloads;
 mod resolve;
 mod resources;
 mod routes;
+mod stopping;
 mod timeline;
 mod transfer;
 mod warning;
@@ -49,7 +53,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::Span;
 
@@ -57,6 +61,7 @@ use crate::access::{Access, Caller, Peer};
 use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
+use crate::domain::principal::PrincipalName;
 use crate::domain::time::{Clock, Timestamp};
 use crate::ledger::Ledger;
 use crate::limits;
@@ -70,8 +75,10 @@ use routes::{Run, is_data_plane};
 pub use extract::TwoLengths;
 pub use gate::Gate;
 pub use namespaces::render_whole;
+pub use reloads::{Reload, Reloads};
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
+pub use stopping::Stopping;
 pub use wire::render_receipt;
 
 /// What the door stands on.
@@ -85,8 +92,10 @@ pub struct Door {
     pub clock: Arc<dyn Clock>,
     /// Makes request ids, nonces and jitter.
     pub entropy: Arc<dyn Entropy>,
-    /// Cancelled when the process stops: nothing new is taken in.
-    pub draining: CancellationToken,
+    /// How far the process has come with its stop.
+    pub stopping: Stopping,
+    /// What became of the last reload.
+    pub reloads: Reloads,
     /// When the process started.
     pub started_at: Timestamp,
     /// Who may do what.
@@ -100,7 +109,11 @@ struct Hall {
     bodies: Arc<Semaphore>,
     /// Room on disk for bodies that go to upstreams, in KiB.
     spooled: Arc<Semaphore>,
+    /// Streams of events that may still be begun.
+    listeners: Arc<Semaphore>,
     request_ids: RequestIds,
+    /// Requests that are being answered; a stream counts until it begins.
+    under_way: TaskTracker,
 }
 
 impl Hall {
@@ -120,6 +133,11 @@ struct Asked<'a> {
 impl Asked<'_> {
     const fn headers(&self) -> &HeaderMap {
         &self.head.headers
+    }
+
+    /// Who asks, as records have it. The one place that says so.
+    fn actor(&self) -> PrincipalName {
+        self.caller.name().clone()
     }
 }
 
@@ -149,7 +167,9 @@ impl Front {
             door,
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
+            listeners: Arc::new(Semaphore::new(limits::EVENT_STREAMS)),
             request_ids: RequestIds::default(),
+            under_way: TaskTracker::new(),
         });
         let mut others = Router::new();
         for route in routes().iter().filter(|route| !route.is_data_plane()) {
@@ -180,8 +200,15 @@ impl Front {
         self.answer(request).await
     }
 
+    /// Requests that are being answered: a stop waits for them.
+    #[must_use]
+    pub fn under_way(&self) -> TaskTracker {
+        self.hall.under_way.clone()
+    }
+
     /// Answers a request.
     pub async fn answer(&self, request: Request) -> Response {
+        let _answering = self.hall.under_way.token();
         let route = self.data_plane.filter(|_| is_data_plane(request.uri().path()));
         layers::around(&self.hall, request, route.map(|route| route.path), async |request| match route {
             Some(route) => served(&self.hall, route, request).await,
@@ -231,7 +258,9 @@ async fn called(
     let asked = Asked { hall, head, query, caller };
     let answer = match call.run {
         Run::Read(read) => read(asked).await,
-        Run::Change(_) if hall.door.draining.is_cancelled() => Err(problem::draining()),
+        Run::Change(_) if !call.outlasts && hall.door.stopping.draining.is_cancelled() => {
+            Err(problem::draining())
+        }
         Run::Change(change) => change(asked, payload).await,
     };
     answer.map_err(|problem| gate::seen(caller, problem))

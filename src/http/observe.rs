@@ -60,7 +60,7 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
             None => observer = Some(hall.door.ledger.observe(&place.address.resource)),
             Some(observer) => {
                 let next = until.min(now + time_left(&found.read));
-                if !observer.changed(next, &hall.door.draining).await {
+                if !observer.changed(next, &hall.door.stopping.draining).await {
                     return Err(problem::draining().about(&place.address.resource));
                 }
             }
@@ -106,7 +106,7 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
     let stream = Stream {
         observer: door.ledger.observe(&found.lease.resource),
         ledger: door.ledger.clone(),
-        draining: door.draining.clone(),
+        draining: door.stopping.ending.clone(),
         known: found.lease.expires_at,
         next: instant(),
         id,

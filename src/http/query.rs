@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::percent_decode;
 
+use crate::domain::time::Timestamp;
 use crate::limits::{PAGE_ITEMS, WAIT_MS};
 
 use super::names::nearest;
@@ -84,6 +85,15 @@ impl Query {
             Ok(_) | Err(_) => Err(malformed(format!(
                 "wait_ms is {text:?}; it is a whole number of milliseconds from 0 to {WAIT_MS}"
             ))),
+        }
+    }
+
+    /// A moment, as RFC 3339 has it.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        let Some(text) = self.value(name) else { return Ok(None) };
+        match text.parse::<jiff::Timestamp>() {
+            Ok(at) => Ok(Some(Timestamp::from_ms(at.as_millisecond()))),
+            Err(_) => Err(malformed(format!("{name} is {text:?}; write a time as in 2026-09-13T08:01:00Z"))),
         }
     }
 

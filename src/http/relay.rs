@@ -80,7 +80,7 @@ pub(super) async fn write(
     let mut carrying = Carrying {
         ledger: door.ledger.clone(),
         dispatch,
-        draining: door.draining.clone(),
+        draining: door.stopping.draining.clone(),
         member,
         wait,
         timeout,
@@ -102,7 +102,7 @@ pub(super) async fn write(
 /// A store that has not earned its class is sent nothing; what was decided before is answered all the same.
 async fn recorded_or_refused(asked: &Asked<'_>, member: &Member, earned: &Earned) -> Result<(), Problem> {
     let write = Write { members: vec![member.clone()], dry_run: true };
-    let outcome = asked.hall.decide(Command::Write(write), Subject::default(), None).await?;
+    let outcome = asked.decide(Command::Write(write), Subject::default(), None).await?;
     let Outcome::Explained(verdicts) = &outcome else { return Err(Problem::fault_without_change()) };
     if !verdicts.iter().any(|one| matches!(one.verdict, Verdict::Admit { .. })) {
         return Ok(());

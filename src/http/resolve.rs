@@ -48,7 +48,7 @@ pub(super) async fn resolve(asked: Asked<'_>, payload: &mut Payload) -> Result<R
         position: Some(record.position),
         operation: Some(id.clone()),
     };
-    let outcome = asked.hall.decide(Command::Resolve(command), subject, None).await?;
+    let outcome = asked.decide(Command::Resolve(command), subject, None).await?;
     if let Outcome::Resolved(record) = &outcome {
         return Ok(operations::shown(record));
     }

@@ -10,8 +10,8 @@ use super::body::Payload;
 use super::gate::Gate;
 use super::problem::Problem;
 use super::{
-    Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, metrics, namespaces,
-    observe, operations, resolve, resources, timeline, transfer, whoami, writes,
+    Asked, acquire, advance, audit, control, definition, docs, epoch, events, fenced, health, leases,
+    metrics, namespaces, observe, operations, resolve, resources, timeline, transfer, whoami, writes,
 };
 use crate::domain::permission::Permission::{Admin, Advance, Lease, Operate, Read, Write};
 use crate::protocol::control::ControlVerb;
@@ -46,6 +46,9 @@ pub struct Call {
     pub query: &'static [&'static str],
     /// Who may make it.
     pub gate: Gate,
+    /// Whether it is served though it may change something and the process drains: what keeps a lease, ends one or hands it
+    /// over, so that no owner loses its work to the stop of a gateway.
+    pub(super) outlasts: bool,
     pub(super) run: Run,
 }
 
@@ -87,7 +90,7 @@ const fn read(
     gate: Gate,
     run: for<'a> fn(Asked<'a>) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, run: Run::Read(run) }
+    Call { method, query, gate, outlasts: true, run: Run::Read(run) }
 }
 
 const fn change(
@@ -96,7 +99,17 @@ const fn change(
     gate: Gate,
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, run: Run::Change(run) }
+    Call { method, query, gate, outlasts: false, run: Run::Change(run) }
+}
+
+/// A change that is made to the last.
+const fn lasting(
+    method: &'static str,
+    query: &'static [&'static str],
+    gate: Gate,
+    run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
+) -> Call {
+    Call { method, query, gate, outlasts: true, run: Run::Change(run) }
 }
 
 /// Every route there is.
@@ -137,13 +150,13 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/leases/{acquisition_id}"],
         calls: &[
             read("GET", &[], LEASE, |asked| Box::pin(leases::show(asked))),
-            change("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))),
+            lasting("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))),
         ],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
-        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body)))],
+        calls: &[lasting("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body)))],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/events",
@@ -153,7 +166,7 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/leases/{acquisition_id}/transfer",
         patterns: &["/v1/leases/{acquisition_id}/transfer"],
-        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(transfer::transfer(asked, body)))],
+        calls: &[lasting("POST", &[], LEASE, |asked, body| Box::pin(transfer::transfer(asked, body)))],
     },
     Route {
         path: "/v1/writes",
@@ -241,6 +254,21 @@ const ROUTES: &[Route] = &[
         path: "/v1/namespaces/{namespace}/definition",
         patterns: &["/v1/namespaces/{namespace}/definition"],
         calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body)))],
+    },
+    Route {
+        path: "/v1/events",
+        patterns: &["/v1/events"],
+        calls: &[read("GET", &["namespace", "prefix"], READ, |asked| Box::pin(events::stream(asked)))],
+    },
+    Route {
+        path: "/v1/audit",
+        patterns: &["/v1/audit"],
+        calls: &[read(
+            "GET",
+            &["since", "until", "namespace", "verb", "actor", "cursor", "limit"],
+            OPERATE,
+            |asked| Box::pin(audit::list(asked)),
+        )],
     },
     Route {
         path: "/v1/status",

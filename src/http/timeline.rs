@@ -68,6 +68,8 @@ struct EntryJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operation_id: Option<&'a str>,
@@ -203,6 +205,7 @@ impl Entry {
                 about: entry.row.subject.as_str(),
                 position: Some(Shown(entry.row.position)),
                 holder: entry.row.holder.as_ref().map(crate::domain::lease::Holder::as_str),
+                actor: entry.row.actor.as_ref().map(crate::domain::principal::PrincipalName::as_str),
                 reason: entry.row.reason.as_deref(),
                 ..EntryJson::default()
             },

@@ -34,7 +34,7 @@ pub(super) async fn transfer(asked: Asked<'_>, payload: &mut Payload) -> Result<
         nonce: drawn(asked.hall)?,
     };
     let again = Command::Transfer(command.clone());
-    let outcome = asked.hall.decide(Command::Transfer(command), Subject::default(), None).await?;
+    let outcome = asked.decide(Command::Transfer(command), Subject::default(), None).await?;
     if let Outcome::Granted(grant) = outcome {
         return behind_barriers(asked.hall, *grant, again, None).await;
     }

@@ -100,7 +100,7 @@ pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Res
     let subject = subject(&members);
     let write =
         Write::new(members, dry_run).map_err(|error| Problem::new(Code::InvalidField, error.to_string()))?;
-    let outcome = asked.hall.decide(Command::Write(write), subject, Some(held.memory)).await?;
+    let outcome = asked.decide(Command::Write(write), subject, Some(held.memory)).await?;
     if dry_run {
         return explained(&outcome, &methods);
     }

@@ -85,7 +85,7 @@ async fn trip(
     let deed = Deed::Trip(Breaker { detector, at, found });
     let command = Command::Whole(WholeAct { subject, deed });
     let (reply, answer) = oneshot::channel();
-    enqueue(queues, Job { task: Task::Command(Box::new(command)), reply })?;
+    enqueue(queues, Job { task: Task::Command(Box::new(command)), actor: None, reply })?;
     answered(answer).await?.map(drop).ok_or(Unserved::Inconsistent)
 }
 

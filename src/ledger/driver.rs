@@ -77,6 +77,7 @@ impl<E: Engine> Driver<E> {
                 }
             }
             before = drained.len();
+            self.guard.took_up();
             let mut jobs = drained.drain(..).peekable();
             while jobs.peek().is_some() {
                 let mut bytes = 0_usize;
@@ -168,7 +169,7 @@ impl<E: Engine> Driver<E> {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
             let mut snapshot = loaded.snapshot.clone();
-            let answer = decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes);
+            let answer = decide(&self.setting, &mut snapshot, job, loaded.now, &mut changes);
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
         let answers: Vec<Answer> = batch.iter().map(answer).collect();
@@ -220,7 +221,7 @@ impl<E: Engine> Driver<E> {
             let answer = if job.is_abandoned() {
                 Ok(None)
             } else {
-                decide(&self.setting, &mut snapshot, &job.task, loaded.now, &mut changes)
+                decide(&self.setting, &mut snapshot, job, loaded.now, &mut changes)
             };
             answers.push(answer);
         }
@@ -278,14 +279,17 @@ fn turn_away(batch: Vec<Job>) -> Vec<Job> {
 fn decide(
     setting: &Setting,
     snapshot: &mut protocol::Snapshot,
-    task: &Task,
+    job: &Job,
     now: crate::domain::time::Timestamp,
     changes: &mut ChangeSet,
 ) -> Answer {
-    let (Task::Command(command) | Task::Wait(command)) = task else { return Ok(None) };
+    let (Task::Command(command) | Task::Wait(command)) = &job.task else { return Ok(None) };
     let context = setting.context();
     match checked(&context, snapshot, command, now) {
-        Ok(decision) => {
+        Ok(mut decision) => {
+            if let Some(actor) = &job.actor {
+                decision.sign(actor);
+            }
             for change in decision.changes {
                 snapshot.apply(&change);
                 changes.add(change);

@@ -3,7 +3,7 @@
 //! Between the alarm and the breaker nothing is decided but the breaker itself: the committers turn everything else away,
 //! so that nothing is admitted by a database that is suspected and does not say so yet.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -23,6 +23,8 @@ pub struct Guard {
     /// The same as whether the alarm holds something: looked at with each batch.
     is_raised: AtomicBool,
     told: Notify,
+    /// Batches that the committers have taken up.
+    batches: AtomicU64,
 }
 
 impl Default for Guard {
@@ -39,7 +41,16 @@ impl Guard {
             alarm: Mutex::default(),
             is_raised: AtomicBool::new(false),
             told: Notify::new(),
+            batches: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn took_up(&self) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
     }
 
     /// One with a witness. The alarm is up when the database is behind it.

@@ -33,6 +33,8 @@ struct World {
     bodies: BTreeMap<Address, Bytes>,
     payloads: BTreeMap<OperationKey, Payload>,
     audit: Vec<AuditEntry>,
+    /// Operations in the order in which they were recorded, with their transactions.
+    recorded: Vec<(u64, OperationKey)>,
     refusals: BTreeMap<ResourceName, Vec<NotedRefusal>>,
     ledger_seq: LedgerSeq,
 }
@@ -275,6 +277,7 @@ fn told(world: &mut World, changes: &ChangeSet) {
         let place = AuditPlace { at: row.at, transaction, ordinal };
         world.audit.push(AuditEntry { place, row: row.clone() });
     }
+    world.recorded.extend(changes.operations.iter().map(|record| (transaction, record.key())));
     for row in &changes.refusals {
         if world.rows.resource(&row.resource).is_none() {
             continue;

@@ -12,8 +12,10 @@ pub mod compact;
 mod differences;
 mod driver;
 pub mod engine;
+pub mod events;
 mod guard;
 pub mod keys;
+pub mod listening;
 pub mod memory;
 mod packed;
 mod pieces;
@@ -44,11 +46,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::Effect;
 use crate::domain::position::PresentedToken;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::domain::seal::Keyring;
+use crate::domain::subject::Subject;
 use crate::limits;
 use crate::protocol::command::Claim;
 use crate::protocol::outcome::{ControlView, Receipt, WholeView};
+use crate::protocol::whole::{Deed, WholeAct};
 use crate::protocol::{Command, Context, Outcome};
 use crate::telemetry::metrics::Metrics;
 
@@ -56,6 +61,7 @@ use breaker::Vigil;
 use differences::Differences;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
+use listening::Feed;
 use read::{ReadFailed, Reader, Reading};
 use refusals::Refusals;
 use stopped::Stopped;
@@ -136,6 +142,7 @@ pub struct Ledger {
     guard: Arc<Guard>,
     differences: Arc<Differences>,
     metrics: Arc<Metrics>,
+    feed: Arc<Feed>,
     /// Ends the task that looks at watched resources with the last clone.
     _looking: Arc<DropGuard>,
 }
@@ -178,6 +185,8 @@ impl Ledger {
         let ended = CancellationToken::new();
         tokio::spawn(watch.clone().look(reader.clone(), setting.namespaces.clone(), ended.clone()));
         tokio::spawn(stopped.clone().look(Arc::downgrade(&reader)));
+        let feed = Arc::<Feed>::default();
+        tokio::spawn(feed.clone().look(Arc::downgrade(&reader), ended.clone()));
         let queues: Arc<[_]> = queues.into();
         tokio::spawn(Vigil::over(guard.clone(), &queues, &reader).keep(ended.clone()));
         let looking = Arc::new(ended.drop_guard());
@@ -193,6 +202,7 @@ impl Ledger {
             guard,
             differences: Arc::default(),
             metrics,
+            feed,
             _looking: looking,
         };
         (ledger, tokio::spawn(all_ended(committers)))
@@ -216,14 +226,36 @@ impl Ledger {
     /// # Errors
     /// [`Unserved`] says whether anything may have happened.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Unserved> {
-        let (outcome, proof) = self.command(command).await?.apart();
+        self.submit_by(None, command).await
+    }
+
+    /// The same for somebody, whose name stands on the lines that tell of it.
+    ///
+    /// # Errors
+    /// [`Unserved`], as of [`Ledger::submit`].
+    pub async fn submit_by(
+        &self,
+        actor: Option<PrincipalName>,
+        command: Command,
+    ) -> Result<Outcome, Unserved> {
+        let (outcome, proof) = self.command(actor, command).await?.apart();
         self.heed(&outcome, proof).await;
         Ok(outcome)
     }
 
-    async fn command(&self, command: Command) -> Result<Outcome, Unserved> {
+    /// Writes down that who may do what was changed, and by whom where somebody asked for it. `what` names what was changed
+    /// and holds no secret.
+    ///
+    /// # Errors
+    /// [`Unserved`], as of [`Ledger::submit`].
+    pub async fn note_policy(&self, actor: Option<PrincipalName>, what: String) -> Result<(), Unserved> {
+        let act = WholeAct { subject: Subject::Everywhere, deed: Deed::NotePolicy { what } };
+        self.submit_by(actor, Command::Whole(act)).await.map(drop)
+    }
+
+    async fn command(&self, actor: Option<PrincipalName>, command: Command) -> Result<Outcome, Unserved> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Job { task: Task::Command(Box::new(command)), reply })?;
+        self.enqueue(Job { task: Task::Command(Box::new(command)), actor, reply })?;
         match answered(answer).await? {
             Some(outcome) => Ok(outcome),
             None => Err(Unserved::Inconsistent),
@@ -243,13 +275,26 @@ impl Ledger {
         let mut asked = Vec::with_capacity(self.queues.len());
         for queue in self.queues.iter() {
             let (reply, answer) = oneshot::channel();
-            send(Some(queue), Job { task: Task::Probe, reply })?;
+            send(Some(queue), Job { task: Task::Probe, actor: None, reply })?;
             asked.push(answer);
         }
         for answer in asked {
             answered(answer).await?;
         }
         Ok(())
+    }
+
+    /// Commands that wait before the fullest committer, and how many may.
+    #[must_use]
+    pub fn queued(&self) -> (usize, usize) {
+        let waiting = |queue: &mpsc::Sender<Job>| queue.max_capacity().saturating_sub(queue.capacity());
+        (self.queues.iter().map(waiting).max().unwrap_or_default(), limits::QUEUE_COMMANDS)
+    }
+
+    /// How many batches the committers have taken up: while it grows they go on.
+    #[must_use]
+    pub fn batches(&self) -> u64 {
+        self.guard.batches()
     }
 
     /// Judges the seal of a presented token; the keys alone tell.
@@ -326,7 +371,7 @@ async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> 
     let mut sent = Vec::with_capacity(commands.len());
     for command in commands {
         let (reply, answer) = oneshot::channel();
-        let job = Job { task: Task::Command(Box::new(command)), reply };
+        let job = Job { task: Task::Command(Box::new(command)), actor: None, reply };
         if enqueue(queues.upgrade()?.as_ref(), job).is_err() {
             break;
         }

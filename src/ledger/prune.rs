@@ -48,6 +48,7 @@ impl Ledger {
     /// The pruner of this ledger, which keeps records so long.
     #[must_use]
     pub fn pruner(&self, kept: Millis) -> Pruner {
+        self.feed.keeps(kept);
         let (queues, reader) = (Arc::downgrade(&self.queues), Arc::downgrade(&self.reader));
         Pruner { queues, reader, kept, place: Some(OldPlace::default()), found: VecDeque::new() }
     }

@@ -19,6 +19,8 @@ use crate::protocol::rows::{
 };
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
+use super::events::{EventPlace, EventsEnd, EventsRead};
+
 /// A read under way.
 pub type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, ReadFailed>> + Send + 'a>>;
 
@@ -145,6 +147,30 @@ pub struct AuditEntry {
     pub row: AuditRow,
 }
 
+/// Which lines of the audit to list, in order of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only at this time and later.
+    pub since: Timestamp,
+    /// Only before this time.
+    pub until: Timestamp,
+    /// Only after this place.
+    pub after: Option<AuditPlace>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl AuditFilter {
+    /// The first time that is wanted, and the place behind which lines are wanted.
+    #[must_use]
+    pub fn start(&self) -> (Timestamp, AuditPlace) {
+        // No line has a transaction 0.
+        let first = AuditPlace { at: self.since, transaction: 0, ordinal: 0 };
+        let place = self.after.map_or(first, |after| after.max(first));
+        (place.at, place)
+    }
+}
+
 /// A sample of what was refused, with its number in the resource's ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedRefusal {
@@ -199,6 +225,16 @@ pub trait Reader: Send + Sync + 'static {
 
     /// What was done to a resource, to its namespace and to everything before this place, newest first, at most so many.
     fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>>;
+
+    /// Lines of what was done anywhere, the oldest first.
+    fn audit_lines(&self, filter: AuditFilter) -> Reading<'_, Vec<AuditEntry>>;
+
+    /// What happened behind a place, of each kind at most so many or a little more, with the time of the view. Nothing that
+    /// is still to be committed can come before what is found.
+    fn events(&self, from: EventPlace, limit: u32) -> Reading<'_, EventsRead>;
+
+    /// How far what [`Reader::events`] finds reaches.
+    fn events_end(&self) -> Reading<'_, EventsEnd>;
 
     /// Samples of what was refused of a resource, in no order: at most [`crate::limits::REFUSALS_KEPT`].
     fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>>;

@@ -119,7 +119,7 @@ impl Noter {
         let samples: Vec<Sample> =
             samples.into_values().map(|(one, times)| sample(one, times, now)).collect();
         let (count, (reply, answer)) = (samples.len(), oneshot::channel());
-        let sent = send(queues.first(), Job { task: Task::Note(samples), reply });
+        let sent = send(queues.first(), Job { task: Task::Note(samples), actor: None, reply });
         drop(queues);
         let written = match sent {
             Ok(()) => answered(answer).await.map(drop),

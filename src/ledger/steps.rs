@@ -18,9 +18,10 @@ pub struct MigrationState {
 /// What the processes on one database must agree on beside its schema: what the rows mean. 2: a namespace may be stopped by
 /// its breaker, and lines of the audit tell of the ends of leases. It is raised with every release that reads or writes
 /// something which the release before would not heed.
+/// 3: lines of the audit name who asked, and tell of operations whose outcome became uncertain and of changed policies.
 ///
 /// A release speaks its own protocol and, as long as the database's lowest is not raised, works beside the one before it.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Where a database stands between two releases.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::WaitOrder;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Millis;
 use crate::protocol::command::{Acquire, Leave, Wait};
@@ -30,6 +31,7 @@ impl Ledger {
     /// [`Unserved`], as of [`Ledger::submit`].
     pub async fn acquire(
         &self,
+        actor: Option<PrincipalName>,
         mut acquire: Acquire,
         budget: Duration,
         keeps_place: bool,
@@ -45,7 +47,7 @@ impl Ledger {
             let left = Millis::of(until.saturating_duration_since(instant()));
             acquire.wait = Some(Wait { left, begins });
             begins = false;
-            let answer = self.attempt(acquire.clone()).await;
+            let answer = self.attempt(actor.clone(), acquire.clone()).await;
             let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {
                 return settled(answer, &mut waiter, &mut place);
             };
@@ -61,7 +63,7 @@ impl Ledger {
         }
         // Once more: what is said is how it stands now, and a grant to another delivery of this request is its own.
         acquire.wait = None;
-        let answer = self.attempt(acquire).await;
+        let answer = self.attempt(actor, acquire).await;
         let Ok(Outcome::Refused(Refusal::LeaseBlocked(blockers))) = answer else {
             return settled(answer, &mut waiter, &mut place);
         };
@@ -81,9 +83,9 @@ impl Ledger {
     }
 
     /// One attempt.
-    async fn attempt(&self, acquire: Acquire) -> Result<Outcome, Unserved> {
+    async fn attempt(&self, actor: Option<PrincipalName>, acquire: Acquire) -> Result<Outcome, Unserved> {
         let task = Task::Wait(Box::new(Command::Acquire(acquire)));
-        match one_of_many(&self.attempts, &self.queues, task).await? {
+        match one_of_many(&self.attempts, &self.queues, actor, task).await? {
             Some(outcome) => Ok(outcome),
             None => Err(Unserved::Inconsistent),
         }
@@ -132,15 +134,20 @@ impl Drop for Place<'_> {
         // stands in the way for a moment only.
         runtime.spawn(async move {
             let task = Task::Command(Box::new(Command::Leave(leave)));
-            one_of_many(&attempts, &queues, task).await
+            one_of_many(&attempts, &queues, None, task).await
         });
     }
 }
 
 /// A job of somebody who waits, or waited: all of theirs together never fill the queues, where renewals need room too.
-async fn one_of_many(attempts: &Semaphore, queues: &[mpsc::Sender<Job>], task: Task) -> Answer {
+async fn one_of_many(
+    attempts: &Semaphore,
+    queues: &[mpsc::Sender<Job>],
+    actor: Option<PrincipalName>,
+    task: Task,
+) -> Answer {
     let Ok(_permit) = attempts.acquire().await else { return Err(Unserved::Draining) };
     let (reply, answer) = oneshot::channel();
-    enqueue(queues, Job { task, reply })?;
+    enqueue(queues, Job { task, actor, reply })?;
     answered(answer).await
 }

@@ -54,6 +54,7 @@ pub(super) fn decide(
             position: claim.position,
             reason: Some(advance.reason.clone()),
             holder: None,
+            actor: None,
             at: now,
         }));
         resource_changed(&mut changes, known, after.clone());

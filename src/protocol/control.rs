@@ -350,6 +350,7 @@ fn audit(control: &Control, row: &ResourceRow, now: Timestamp) -> Change {
         position: row.issued.or_higher(row.floor),
         reason: Some(control.reason.clone()),
         holder: None,
+        actor: None,
         at: now,
     })
 }

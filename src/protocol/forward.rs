@@ -178,6 +178,7 @@ impl<'a> Scene<'a> {
                 position: self.row.floor,
                 reason: Some(found.clone()),
                 holder: None,
+                actor: None,
                 at: self.now,
             }));
             self.row.quarantined = Some(found);

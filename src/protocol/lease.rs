@@ -279,6 +279,7 @@ fn told(lease: &LeaseRow, end: End, changes: &mut Vec<Change>) {
             position,
             reason: end.cause.map(|cause| cause.word().to_owned()),
             holder: lease.holder.clone(),
+            actor: None,
             at: end.at.min(lease.expires_at),
         }));
     }

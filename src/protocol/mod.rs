@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::Definition;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::Namespace;
 use crate::domain::seal::Keyring;
 use crate::domain::time::Timestamp;
@@ -69,6 +70,17 @@ impl Decision {
     #[must_use]
     pub const fn unchanged(outcome: Outcome) -> Self {
         Self { outcome, changes: Vec::new() }
+    }
+
+    /// Writes the name of whoever asked on every line that tells of an act. What the gateway found by the way is nobody's.
+    pub fn sign(&mut self, actor: &PrincipalName) {
+        for change in &mut self.changes {
+            if let Change::Audited(row) = change
+                && row.verb.is_asked_for()
+            {
+                row.actor = Some(actor.clone());
+            }
+        }
     }
 
     /// A refusal that changes nothing.

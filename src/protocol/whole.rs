@@ -59,6 +59,11 @@ pub enum Deed {
     },
     /// Make the definition that this process was configured with the recorded one.
     ChangeDefinition(DefinitionChange),
+    /// Write down that who may do what was changed. It changes no rule of a namespace.
+    NotePolicy {
+        /// What was changed: names, and no secrets.
+        what: String,
+    },
 }
 
 impl WholeAct {
@@ -66,7 +71,7 @@ impl WholeAct {
     #[must_use]
     pub fn record_key(&self) -> Option<ControlKey> {
         match &self.deed {
-            Deed::Trip(_) | Deed::Fold { .. } => None,
+            Deed::Trip(_) | Deed::Fold { .. } | Deed::NotePolicy { .. } => None,
             Deed::AdvanceEpoch { key, .. } => {
                 Some((self.subject.clone(), RecordedVerb::AdvanceEpoch, key.clone()))
             }
@@ -80,7 +85,10 @@ impl WholeAct {
     #[must_use]
     pub fn resources(&self) -> &[ResourceName] {
         match &self.deed {
-            Deed::Trip(_) | Deed::AdvanceEpoch { .. } | Deed::ChangeDefinition(_) => &[],
+            Deed::Trip(_)
+            | Deed::AdvanceEpoch { .. }
+            | Deed::ChangeDefinition(_)
+            | Deed::NotePolicy { .. } => &[],
             Deed::Fold { resources, kept: _ } => resources,
         }
     }
@@ -109,6 +117,12 @@ pub(super) fn decide(
         Deed::AdvanceEpoch { key, reason, leave_open, above } => {
             let call = Call { key, reason, leave_open: *leave_open, above: *above };
             Ok(advance_epoch(context, snapshot, act, &call, rows, changes, now))
+        }
+        Deed::NotePolicy { what } => {
+            let everywhere = (act.subject == Subject::Everywhere).then(|| snapshot.everywhere());
+            let epoch = highest_epoch(&rows, everywhere);
+            changes.push(audit(act, AuditVerb::PolicyChanged, epoch, what, now));
+            Ok(Decision { outcome: Outcome::Tidied, changes })
         }
         Deed::ChangeDefinition(change) => {
             redefine::decide(context, snapshot, act, change, (rows, changes), now)
@@ -273,6 +287,7 @@ fn audit(act: &WholeAct, verb: AuditVerb, epoch: Epoch, reason: &str, at: Timest
         position: Position::new(epoch, Token::ZERO),
         reason: Some(reason.to_owned()),
         holder: None,
+        actor: None,
         at,
     })
 }

@@ -219,7 +219,7 @@ fn the_exam_shares_nothing_with_whom_it_examines_but_the_clock() {
 #[test]
 fn no_database_future_is_cancelled() {
     // The places that wait and give up: for the answer of a task or for a turn, never for a database.
-    let patient = ["ledger/postgres/patience.rs", "ledger/watch.rs"];
+    let patient = ["ledger/postgres/patience.rs", "ledger/watch.rs", "ledger/listening.rs"];
     banned("src/ledger", &["select!", "time::timeout", ".abort()"], &patient);
     for path in patient {
         let waits = sources("src/ledger").into_iter().find(|source| source.path.ends_with(path)).unwrap();

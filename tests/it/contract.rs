@@ -70,6 +70,8 @@ async fn the_running_router_answers_the_declared_methods_and_no_others() {
     let gateway = Gateway::start().await;
     for (path, methods) in declared(&document()) {
         let path = path.replace("{namespace}", "jobs").replace("{name}", "a").replace("{code}", "not_found");
+        // A stream that begins has no end.
+        let path = path.replace("/v1/events", "/v1/events?namespace=a%2Fb");
         let path =
             path.replace("{acquisition_id}", "00AAAAAAAAAAAAAAAAAAAAAA").replace("{operation_id}", "op");
         for word in METHODS {

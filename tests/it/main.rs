@@ -37,6 +37,8 @@ mod naive;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod operating;
+#[cfg(test)]
 mod postgres;
 #[cfg(test)]
 #[cfg(target_os = "linux")]

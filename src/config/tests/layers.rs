@@ -158,7 +158,6 @@ fn variables_of_others_are_left_alone() {
         ("FENCEGATE_SERVICE_HOST", "10.0.0.1"),
         ("FENCEGATE_PORT", "tcp://10.0.0.1:8080"),
         ("FENCEGATE_URL", "http://127.0.0.1:1"),
-        ("FENCEGATE_LOG", "debug"),
         ("OTHER", "x"),
     ];
     assert_eq!(with("", &pairs), with("", &[]));

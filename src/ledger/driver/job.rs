@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 use super::super::Unserved;
 use super::super::refusals::Sample;
 use crate::domain::operation::Effect;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::{Bucket, ResourceName};
 use crate::limits::BATCH_BODY_BYTES;
 use crate::protocol::whole::{Deed, WholeAct};
@@ -13,6 +14,8 @@ use crate::protocol::{Command, Outcome, Wanted};
 /// A command with the place where its answer goes.
 pub(in super::super) struct Job {
     pub(in super::super) task: Task,
+    /// Who asked for it; none where the gateway did.
+    pub(in super::super) actor: Option<PrincipalName>,
     pub(in super::super) reply: oneshot::Sender<Answer>,
 }
 

@@ -17,7 +17,7 @@ pub(super) fn apart(batch: &mut Vec<Job>) -> Vec<Job> {
 impl<E: Engine> Driver<E> {
     /// Writes samples down. Whatever goes wrong, nobody else hears of it and nothing is tried again.
     pub(super) async fn note(&mut self, notes: Vec<Job>) {
-        for Job { task, reply } in notes {
+        for Job { task, reply, actor: _ } in notes {
             let Task::Note(samples) = task else { continue };
             let written = self.write_down(samples).await;
             let failed = |reason: String| Unserved::Unready(reason);

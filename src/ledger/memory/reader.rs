@@ -20,11 +20,12 @@ use crate::protocol::rows::{
 };
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
+use super::super::events::{EventPlace, EventsEnd, EventsRead, OperationEntry, Reached};
 use super::super::read::{
-    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
-    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
+    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
-use super::Shared;
+use super::{Shared, World};
 use crate::domain::time::Timestamp;
 
 /// Reads the committed state of a memory engine.
@@ -67,6 +68,11 @@ fn whole(rows: &Snapshot, row: &ResourceRow, now: Timestamp) -> Result<ResourceR
         namespace: namespace_of(rows, &row.resource)?,
         now,
     })
+}
+
+fn view_of(world: &World) -> EventPlace {
+    let end = Reached::all_of(world.ledger_seq.get());
+    EventPlace { acts: end, operations: end }
 }
 
 impl Reader for MemoryReader {
@@ -201,6 +207,36 @@ impl Reader for MemoryReader {
         found.sort_by_key(|entry| Reverse(entry.place));
         found.truncate(page(limit));
         at_once(Ok(found))
+    }
+
+    fn audit_lines(&self, filter: AuditFilter) -> Reading<'_, Vec<AuditEntry>> {
+        let world = self.shared.world();
+        let (_, after) = filter.start();
+        let wanted = |entry: &&AuditEntry| entry.place > after && entry.place.at < filter.until;
+        let mut found: Vec<AuditEntry> = world.audit.iter().filter(wanted).cloned().collect();
+        found.sort_by_key(|entry| entry.place);
+        found.truncate(page(filter.limit));
+        at_once(Ok(found))
+    }
+
+    fn events(&self, from: EventPlace, limit: u32) -> Reading<'_, EventsRead> {
+        let now = self.shared.now();
+        let world = self.shared.world();
+        let behind = |entry: &&AuditEntry| (entry.place.transaction, entry.place.ordinal) > from.acts.pair();
+        let acts = world.audit.iter().filter(behind).take(page(limit)).cloned().collect();
+        let operations = (0..).zip(&world.recorded).filter_map(|(ordinal, (transaction, key))| {
+            let place = Reached { transaction: *transaction, ordinal };
+            let record = world.rows.operation(key).filter(|_| place > from.operations)?;
+            Some(OperationEntry { place, record: record.clone() })
+        });
+        let operations = operations.take(page(limit)).collect();
+        at_once(Ok(EventsRead { acts, operations, view: view_of(&world), now }))
+    }
+
+    fn events_end(&self) -> Reading<'_, EventsEnd> {
+        let now = self.shared.now();
+        let view = view_of(&self.shared.world());
+        at_once(Ok(EventsEnd { view, last: view, now }))
     }
 
     fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {

@@ -1,6 +1,7 @@
 //! The values of each shape, in the order in which the schema lists them.
 
 use crate::domain::lease::Holder;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::{Address, ResourceName};
 use crate::domain::time::Timestamp;
 use crate::protocol::control::ControlRecord;
@@ -80,6 +81,7 @@ pub(super) fn audit(cells: &mut Tuples, (ordinal, row): (usize, &AuditRow)) {
     cells.position(row.position);
     cells.maybe_text(row.reason.as_deref());
     cells.maybe_text(row.holder.as_ref().map(Holder::as_str));
+    cells.maybe_text(row.actor.as_ref().map(PrincipalName::as_str));
 }
 
 pub(super) fn pruned(cells: &mut Tuples, (at, record): (usize, &OperationRecord)) {

@@ -20,9 +20,10 @@ use crate::protocol::rows::{
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::ReadCells;
+use super::super::events::{EventPlace, EventsEnd, EventsRead};
 use super::super::read::{
-    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
-    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
+    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -31,6 +32,7 @@ use super::fault::Fault;
 use super::fields::{Fields, bytes_of};
 use pool::{Pool, Work};
 
+mod events;
 mod intents;
 mod leases;
 mod listing;
@@ -226,6 +228,26 @@ impl Reader for PostgresReader {
         }))
     }
 
+    fn audit_lines(&self, filter: AuditFilter) -> Reading<'_, Vec<AuditEntry>> {
+        Box::pin(self.read(move |live| Box::pin(timeline::audit_lines(live, filter))))
+    }
+
+    fn events(&self, from: EventPlace, limit: u32) -> Reading<'_, EventsRead> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let shared = shared.clone();
+            Box::pin(async move { events::behind(live, &shared, &from, limit).await })
+        }))
+    }
+
+    fn events_end(&self) -> Reading<'_, EventsEnd> {
+        let shared = self.shared.clone();
+        Box::pin(self.read(move |live| {
+            let shared = shared.clone();
+            Box::pin(async move { events::end(live, &shared).await })
+        }))
+    }
+
     fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
         Box::pin(self.read(move |live| {
             let resource = resource.clone();
@@ -327,6 +349,7 @@ use clock;
 pub(super) fn texts() -> Vec<&'static str> {
     let texts = [DOCUMENT, DOCUMENT_HEAD, NAMESPACES];
     let further = [
+        events::texts(),
         intents::texts(),
         leases::texts(),
         operations::texts(),

@@ -16,7 +16,8 @@ const SCHEMA: &str = concat!(
     include_str!("../../../migrations/postgres/0001_ledger.sql"),
     include_str!("../../../migrations/postgres/0002_leases.sql"),
     include_str!("../../../migrations/postgres/0003_upstreams.sql"),
-    include_str!("../../../migrations/postgres/0004_time.sql")
+    include_str!("../../../migrations/postgres/0004_time.sql"),
+    include_str!("../../../migrations/postgres/0005_audit.sql")
 );
 
 /// Fields of a type of the schema.
@@ -130,10 +131,18 @@ fn every_read_begins_with_a_key() {
             "o.created_ms / 3600000 = $1 AND o.bucket = $2 AND ",
             "c.at_ms < $1 ORDER BY c.at_ms LIMIT $2",
             "a.at_ms < $1 LIMIT 1",
+            // Through the index of lines by their time, and those of what happened by transaction.
+            "u.at_ms >= $1 AND u.at_ms < $4 AND ",
+            "u.transaction_id BETWEEN $1 AND $3 AND ",
+            "o.transaction_id BETWEEN $1 AND $2 ORDER BY o.transaction_id ",
+            "u.transaction_id <= v.last ORDER BY u.transaction_id DESC LIMIT 1",
             "a.state = 'uncertain' AND a.resource = k.name",
         ];
         assert!(begins.iter().any(|begin| text.contains(begin)) || !text.contains(" FROM "), "{text}");
-        let bounded = text.contains("LIMIT") || text.contains(" = $") || !text.contains(" FROM ");
+        let bounded = text.contains("LIMIT")
+            || text.contains("FETCH FIRST")
+            || text.contains(" = $")
+            || !text.contains(" FROM ");
         assert!(bounded || text.contains("bucket = 0"), "{text}");
     }
 }

@@ -114,7 +114,7 @@ impl Shape {
             Self::ForgottenLease => "forgotten_lease_v1[]",
             Self::NewControl => "new_control_v1[]",
             Self::AgedAudit => "aged_audit_v1[]",
-            Self::NewAudit => "new_audit_v2[]",
+            Self::NewAudit => "new_audit_v3[]",
             Self::NotedRefusal => "noted_refusal_v1[]",
         }
     }
@@ -132,8 +132,8 @@ impl Shape {
             Self::NewResource => 29,
             Self::ChangedResource => 42,
             Self::PlacedResource => 30,
-            Self::PlacedTarget => 10,
-            Self::NewTarget | Self::ChangedLease | Self::NewAudit => 9,
+            Self::PlacedTarget | Self::NewAudit => 10,
+            Self::NewTarget | Self::ChangedLease => 9,
             Self::NewOperation => 26,
             Self::NewIntent => 27,
             Self::ChangedIntent => 12,

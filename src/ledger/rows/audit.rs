@@ -4,6 +4,7 @@ use crate::domain::counter::{Epoch, Token};
 use crate::domain::lease::Holder;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
@@ -18,7 +19,7 @@ macro_rules! audit_columns {
         concat!(
             "u.at_ms, u.",
             $transaction,
-            ", u.ordinal, u.resource, u.verb, u.position_epoch, u.position_token, u.reason, u.holder"
+            ", u.ordinal, u.resource, u.verb, u.position_epoch, u.position_token, u.reason, u.holder, u.actor"
         )
     };
 }
@@ -32,6 +33,7 @@ pub(in super::super) fn audit<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Aud
         position: cells.position()?,
         reason: cells.maybe_text()?.map(str::to_owned),
         holder: cells.maybe_parsed(Holder::parse)?,
+        actor: cells.maybe_parsed(PrincipalName::parse)?,
         at,
     };
     Ok(AuditEntry { place, row })

@@ -17,10 +17,17 @@ use super::{target_name, target_text};
 /// Columns of an operation, without its resource.
 macro_rules! operation_columns {
     () => {
-        "o.incarnation, o.operation_id, o.target, o.method, o.fingerprint, o.position_epoch, o.position_token, \
-         o.sequence, o.acquisition, o.state, o.attempt, o.created_ms, o.decided_ms, o.done, o.commit_no, \
-         o.etag_incarnation, o.etag_commit, o.response, o.relayed_status, o.relayed_headers, o.relayed_etag, \
-         o.omitted_length, o.omitted_digest, o.resolution"
+        operation_columns!("o.response")
+    };
+    // The bytes of the answer in other words.
+    ($response:literal) => {
+        concat!(
+            "o.incarnation, o.operation_id, o.target, o.method, o.fingerprint, o.position_epoch, o.position_token, \
+             o.sequence, o.acquisition, o.state, o.attempt, o.created_ms, o.decided_ms, o.done, o.commit_no, \
+             o.etag_incarnation, o.etag_commit, ",
+            $response,
+            ", o.relayed_status, o.relayed_headers, o.relayed_etag, o.omitted_length, o.omitted_digest, o.resolution"
+        )
     };
 }
 

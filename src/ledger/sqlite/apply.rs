@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use crate::domain::counter::LedgerSeq;
 use crate::domain::lease::Holder;
+use crate::domain::principal::PrincipalName;
 use crate::domain::time::Timestamp;
 use crate::limits::REFUSALS_KEPT;
 use crate::protocol::rows::{AuditRow, LeaseRow};
@@ -54,7 +55,7 @@ const CONTROL_INSERT: &str = "INSERT INTO controls (bucket, resource, verb, key,
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 const AUDIT_INSERT: &str = "INSERT INTO audit (bucket, resource, ledger_seq, ordinal, verb, position_epoch, \
-     position_token, reason, at_ms, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+     position_token, reason, at_ms, holder, actor) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// The next place of the resource's ring, over whatever stood there. What was never heard of gets none: its names would
 /// have no bound.
@@ -168,6 +169,7 @@ fn audit_values(values: &mut Values<'_, '_>, seq: LedgerSeq, ordinal: usize, row
     values.maybe_text(row.reason.as_deref());
     values.time(row.at);
     values.maybe_text(row.holder.as_ref().map(Holder::as_str));
+    values.maybe_text(row.actor.as_ref().map(PrincipalName::as_str));
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ use crate::protocol::rows::{
 use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::cells::{ReadCells, WriteCells};
+use super::super::events::{EventPlace, EventsEnd, EventsRead};
 use super::super::read::{
-    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
-    Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
+    OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -35,6 +36,7 @@ use super::rows::{
 };
 use super::values::{each, first};
 
+mod events;
 mod intents;
 mod leases;
 mod listing;
@@ -167,6 +169,20 @@ impl Reader for SqliteReader {
 
     fn audit(&self, resource: ResourceName, before: AuditPlace, limit: u32) -> Reading<'_, Vec<AuditEntry>> {
         self.ask(move |connection| timeline::audit(connection, &resource, &before, limit))
+    }
+
+    fn audit_lines(&self, filter: AuditFilter) -> Reading<'_, Vec<AuditEntry>> {
+        self.ask(move |connection| timeline::audit_lines(connection, &filter))
+    }
+
+    fn events(&self, from: EventPlace, limit: u32) -> Reading<'_, EventsRead> {
+        let time = self.time.clone();
+        self.ask(move |connection| events::behind(connection, &from, limit, &time))
+    }
+
+    fn events_end(&self) -> Reading<'_, EventsEnd> {
+        let time = self.time.clone();
+        self.ask(move |connection| events::end(connection, &time))
     }
 
     fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
@@ -328,6 +344,7 @@ pub(super) fn texts() -> Vec<&'static str> {
     let own = vec![DOCUMENT, DOCUMENT_HEAD, TARGET, TARGET_HEAD, NAMESPACES, LEDGER_SEQ];
     [
         own,
+        events::texts(),
         intents::texts(),
         leases::texts(),
         listing::texts(),

@@ -43,6 +43,7 @@ pub(in super::super) fn resolve(
             resolve.evidence
         )),
         holder: None,
+        actor: None,
         at: now,
     }));
     Ok(scene.ended(Outcome::Resolved(Box::new(record))))

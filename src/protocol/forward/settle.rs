@@ -11,9 +11,9 @@ use crate::domain::upstream::{Base, CellSeen, Class, Relayed};
 
 use super::super::command::{Before, Finding, Resume, Settle};
 use super::super::outcome::{Act, Attempt, Refusal, Settled, Standing, Withdrawal};
-use super::super::rows::{IntentRow, OperationRecord, Resolution};
+use super::super::rows::{AuditRow, AuditVerb, IntentRow, OperationRecord, Resolution};
 use super::super::snapshot::OperationKey;
-use super::super::{Context, Decision, Inconsistent, Outcome, Snapshot};
+use super::super::{Change, Context, Decision, Inconsistent, Outcome, Snapshot};
 use super::effect::Evidence;
 use super::{PAUSE_STOPPED, Scene, is_current};
 
@@ -215,6 +215,17 @@ impl Scene<'_> {
         };
         self.row.changed_at = self.now;
         self.change(intent, &after);
+        if intent.record.state != OperationState::Uncertain {
+            self.changes.push(Change::Audited(AuditRow {
+                subject: self.row.resource.clone().into(),
+                verb: AuditVerb::Uncertain,
+                position: intent.record.position,
+                reason: Some(intent.record.operation_id.to_string()),
+                holder: None,
+                actor: None,
+                at: self.now,
+            }));
+        }
         Settled::Uncertain(after.due_at)
     }
 

@@ -73,6 +73,7 @@ pub(super) fn grant(
             position,
             reason: None,
             holder: request.holder.cloned(),
+            actor: None,
             at: now,
         }));
         resource_changed(&mut changes, known, after);

@@ -3,6 +3,7 @@
 use crate::domain::lease::Holder;
 use crate::domain::operation::OperationId;
 use crate::domain::position::Position;
+use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
@@ -20,6 +21,8 @@ pub struct AuditRow {
     pub reason: Option<String>,
     /// Who held the lease, of an act on one.
     pub holder: Option<Holder>,
+    /// Who asked for it; none where the gateway did it of itself, and in lines of earlier releases.
+    pub actor: Option<PrincipalName>,
     /// When.
     pub at: Timestamp,
 }
@@ -55,10 +58,15 @@ pub enum AuditVerb {
     EpochAdvanced,
     /// The definition of a namespace was changed.
     DefinitionChanged,
+    /// Nobody knows any more whether an operation, which the reason names, took effect.
+    Uncertain,
+    /// Who may do what was changed, as the reason says.
+    PolicyChanged,
 }
 
 impl AuditVerb {
-    const ALL: [Self; 14] = [
+    /// Every verb.
+    pub const ALL: [Self; 16] = [
         Self::Acquired,
         Self::Advanced,
         Self::Transferred,
@@ -73,6 +81,8 @@ impl AuditVerb {
         Self::Tripped,
         Self::EpochAdvanced,
         Self::DefinitionChanged,
+        Self::Uncertain,
+        Self::PolicyChanged,
     ];
 
     /// The word in rows.
@@ -93,6 +103,28 @@ impl AuditVerb {
             Self::Tripped => "tripped",
             Self::EpochAdvanced => "epoch_advanced",
             Self::DefinitionChanged => "definition_changed",
+            Self::Uncertain => "uncertain",
+            Self::PolicyChanged => "policy_changed",
+        }
+    }
+
+    /// Whether it tells of an act that somebody asked for, and not of what the gateway found.
+    #[must_use]
+    pub const fn is_asked_for(self) -> bool {
+        match self {
+            Self::Acquired
+            | Self::Advanced
+            | Self::Transferred
+            | Self::Released
+            | Self::Superseded
+            | Self::Revoked
+            | Self::Cancelled
+            | Self::Reopened
+            | Self::Resolved
+            | Self::EpochAdvanced
+            | Self::DefinitionChanged
+            | Self::PolicyChanged => true,
+            Self::Expired | Self::Quarantined | Self::Tripped | Self::Uncertain => false,
         }
     }
 

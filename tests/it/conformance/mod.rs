@@ -4,6 +4,7 @@ mod answers;
 mod bodies;
 mod epochs;
 mod forwarded;
+mod happened;
 mod histories;
 mod lists;
 mod races;

@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::body::Body;
-use fencegate::domain::time::{Clock, Timestamp};
 use fencegate::http::routes;
 use fencegate::ledger::engine::CommitOutcome;
 use fencegate::limits::{CONTROL_BODY_BYTES, HEADER_BYTES};
@@ -17,6 +15,7 @@ use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
 use super::rows::{in_doubt, recorded_differently, troubled};
+use super::scripted::Stopped;
 use super::{epochs, permissions, upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
@@ -67,6 +66,9 @@ pub(super) fn calls() -> Vec<Ask> {
         ask("GET", "/v1/namespaces"),
         ask("GET", "/v1/namespaces/pages"),
         ask("GET", "/v1/timeline/pages/a"),
+        // A stream that begins has no end.
+        ask("GET", "/v1/events?namespace=nobody"),
+        ask("GET", "/v1/audit"),
         definition("elected", 1),
         ask("GET", "/v1/status"),
         ask("GET", "/v1/whoami"),
@@ -134,6 +136,7 @@ async fn troubles(seen: &mut Seen) {
             tried(seen, &still, call).await;
         }
     }
+    tried(seen, &still, ask("GET", "/v1/events")).await.refused(503, "overloaded");
     definitions_differ(seen).await;
 }
 
@@ -175,6 +178,7 @@ async fn commits_fail(seen: &mut Seen) {
     for call in calls().into_iter().filter(|call| call.method == "GET" || call.path.contains("/resolve")) {
         tried(seen, &house, call).await;
     }
+    tried(seen, &house, ask("GET", "/v1/events")).await.refused(503, "database_unavailable");
 }
 
 /// A namespace that is configured differently than recorded, and one that is not configured any more.
@@ -201,19 +205,6 @@ async fn definitions_differ(seen: &mut Seen) {
         for ask in asks {
             tried(seen, &house, ask).await.refused(code.0, code.1);
         }
-    }
-}
-
-/// A clock that tells the time and fails at everything else: a fault in the middle of a command.
-struct Stopped;
-
-impl Clock for Stopped {
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_ms(crate::support::clock::START_MS)
-    }
-
-    fn monotonic(&self) -> Duration {
-        panic!("a fault that a test made")
     }
 }
 
@@ -283,6 +274,8 @@ async fn absences(seen: &mut Seen) {
         resolve("one", "pages/a", "perhaps"),
         post("/v1/operations/one/resolve?resource=pages/a", json!({"verdict": "applied", "evidence": "e"})),
         ask("GET", "/v1/resources?namespace=a/b"),
+        ask("GET", "/v1/events?namespace=a/b"),
+        ask("GET", "/v1/audit?namespace=a/b"),
         ask("GET", "/v1/resources?namespace=nobody"),
         ask("GET", "/v1/resources/pages"),
         ask("GET", "/v1/resources/nobody/a"),
@@ -362,6 +355,9 @@ fn beyond_reach(method: &str, path: &str, code: &str) -> Option<&'static str> {
         "request_timeout" => Some("takes 30 s of real time; held by a test beside the code"),
         "internal" if reads => Some("only a fault of the program makes it"),
         "draining" if reads => Some("reads go on to the end"),
+        "draining" if path.starts_with("/v1/leases/") => {
+            Some("what keeps, ends or hands over a lease does so too")
+        }
         "counter_exhausted" => Some("nobody changes a definition that often"),
         "token_jump" | "deleted" if path.starts_with("/v1/advance") => {
             Some("the rules let an advance go as far as it likes, and precede a re-creation")

@@ -17,7 +17,7 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::seal::{Keyring, SealKey};
 use fencegate::domain::time::{Clock, Millis};
-use fencegate::http::{Door, Front, render_control, render_receipt, render_whole};
+use fencegate::http::{Door, Front, Reloads, Stopping, render_control, render_receipt, render_whole};
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::Engine;
 use fencegate::ledger::read::Reader;
@@ -181,7 +181,12 @@ impl House {
             ledger: ledger.clone(),
             clock: plan.clock.unwrap_or_else(|| clock.clone()),
             entropy: plan.entropy,
-            draining: draining.clone(),
+            stopping: Stopping {
+                announced: draining.clone(),
+                draining: draining.clone(),
+                ending: draining.clone(),
+            },
+            reloads: Reloads::default(),
             started_at: clock.wall(),
             access: Access::new(Roster::of(plan.principals)),
         });

@@ -14,10 +14,11 @@ use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::Payload;
 use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
+use fencegate::ledger::events::{EventPlace, EventsEnd, EventsRead};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
 use fencegate::ledger::read::{
-    AuditEntry, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace, OperationFilter,
-    ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
+    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
 use fencegate::protocol::rows::{
@@ -136,6 +137,18 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.audit(resource, before, limit))
     }
 
+    fn audit_lines(&self, filter: AuditFilter) -> Reading<'_, Vec<AuditEntry>> {
+        self.scripted(self.inner.audit_lines(filter))
+    }
+
+    fn events(&self, from: EventPlace, limit: u32) -> Reading<'_, EventsRead> {
+        self.scripted(self.inner.events(from, limit))
+    }
+
+    fn events_end(&self) -> Reading<'_, EventsEnd> {
+        self.scripted(self.inner.events_end())
+    }
+
     fn refusals(&self, resource: ResourceName) -> Reading<'_, Vec<NotedRefusal>> {
         self.scripted(self.inner.refusals(resource))
     }
@@ -231,5 +244,18 @@ impl Reader for ScriptedReader {
 
     fn ledger_seq(&self) -> Reading<'_, LedgerSeq> {
         self.scripted(self.inner.ledger_seq())
+    }
+}
+
+/// A clock that tells the time and fails at everything else: a fault in the middle of a command.
+pub(super) struct Stopped;
+
+impl fencegate::domain::time::Clock for Stopped {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_ms(crate::support::clock::START_MS)
+    }
+
+    fn monotonic(&self) -> std::time::Duration {
+        panic!("a fault that a test made")
     }
 }

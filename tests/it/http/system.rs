@@ -20,7 +20,7 @@ async fn what_there_is_not_is_a_problem_too() {
         "/nothing",
         "/v1",
         "/v1/",
-        "/v1/events",
+        "/v1/effects",
         "/metrics",
         "/v1/operations/a/b",
         "/fencedx/a",
@@ -181,17 +181,20 @@ async fn status_and_health_say_what_runs() {
     let verbose = house.get("/readyz?verbose=1").await.expect(200);
     let names: Vec<&str> =
         verbose["checks"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ledger", "reads", "definitions", "accepting", "breaker"]);
+    assert_eq!(names, ["ledger", "reads", "definitions", "accepting", "breaker", "queue", "stores"]);
     house.script.reads_fail.store(true, std::sync::atomic::Ordering::SeqCst);
     let unready = house.get("/readyz?verbose").await.expect(503);
     let failing: Vec<bool> =
         unready["checks"].as_array().unwrap().iter().map(|one| one["ok"].as_bool().unwrap()).collect();
-    assert_eq!(failing, [true, false, false, true, false]);
+    assert_eq!(failing, [true, false, false, true, false, true, true]);
     assert_eq!(house.get("/livez").await.status, 200);
     house.script.reads_fail.store(false, std::sync::atomic::Ordering::SeqCst);
     house.draining.cancel();
     let verbose = house.get("/readyz?verbose").await.expect(503);
-    assert_eq!(verbose["checks"][3], json!({"name": "accepting", "ok": false, "detail": "shutting down"}));
+    assert_eq!(
+        verbose["checks"][3],
+        json!({"name": "accepting", "ok": false, "detail": "draining: it stops, and serves what still comes"})
+    );
     // Reads go on to the end; nothing new is taken in.
     assert_eq!(house.get("/v1/resources").await.status, 200);
     house

@@ -9,7 +9,7 @@ mod gone_clients;
 mod hand_over;
 mod raw;
 mod repeats;
-mod scene;
+pub(crate) mod scene;
 mod several;
 mod sweeper;
 mod waiting;

@@ -14,7 +14,7 @@ use crate::support::postgres::{self, Fresh};
 
 /// Which gateways over which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// One over the embedded database.
     Sqlite,
     /// One over PostgreSQL.
@@ -44,11 +44,11 @@ macro_rules! told_on {
         }
     };
 }
-pub(super) use told_on;
+pub(crate) use told_on;
 
 impl Shape {
     /// Whether it can be had. `test` is a path in this crate.
-    pub(super) fn is_here(self, test: &str) -> bool {
+    pub(crate) fn is_here(self, test: &str) -> bool {
         match self {
             Self::Sqlite => true,
             Self::Postgres | Self::Replicas => {
@@ -66,21 +66,21 @@ impl Shape {
 }
 
 /// Short leases are allowed, so that an expiry can be waited for.
-pub(super) const RACE: &str = "[namespaces.jobs]\nlease = { ttl_ms = 30000, min_ttl_ms = 50 }\n";
+pub(crate) const RACE: &str = "[namespaces.jobs]\nlease = { ttl_ms = 30000, min_ttl_ms = 50 }\n";
 
 /// The same in order.
-pub(super) const FIFO: &str =
+pub(crate) const FIFO: &str =
     "[namespaces.jobs]\nlease = { ttl_ms = 30000, min_ttl_ms = 50, order = \"fifo\" }\n";
 
 /// Gateways at work.
-pub(super) struct Scene {
-    pub(super) database: Option<Fresh>,
-    pub(super) site: Site,
-    pub(super) gateways: Vec<Process>,
+pub(crate) struct Scene {
+    pub(crate) database: Option<Fresh>,
+    pub(crate) site: Site,
+    pub(crate) gateways: Vec<Process>,
 }
 
 impl Scene {
-    pub(super) async fn start(shape: Shape, rules: &str) -> Self {
+    pub(crate) async fn start(shape: Shape, rules: &str) -> Self {
         let (database, site) = match shape {
             Shape::Sqlite => (None, Site::new("sqlite://fencegate.db", rules)),
             Shape::Postgres | Shape::Replicas => {
@@ -95,17 +95,17 @@ impl Scene {
     }
 
     /// A client of one of them; with one gateway always the same.
-    pub(super) fn client(&self, number: usize) -> Client {
+    pub(crate) fn client(&self, number: usize) -> Client {
         self.gateways[number % self.gateways.len()].client()
     }
 
     /// So many clients, spread over all gateways.
-    pub(super) fn clients(&self, count: usize) -> Vec<Client> {
+    pub(crate) fn clients(&self, count: usize) -> Vec<Client> {
         (0..count).map(|number| self.client(number)).collect()
     }
 
     /// kill -9 of one of them, and another in its place.
-    pub(super) fn replace(&mut self, number: usize) {
+    pub(crate) fn replace(&mut self, number: usize) {
         let number = number % self.gateways.len();
         let old = self.gateways.remove(number);
         old.kill();
@@ -113,7 +113,7 @@ impl Scene {
     }
 
     /// Ends them in good order. None may have met rows that contradict the rules, or have looked in vain.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         for gateway in self.gateways {
             let warnings = gateway.warnings();
             let bad =
@@ -125,31 +125,31 @@ impl Scene {
 }
 
 /// An acquire of one resource.
-pub(super) fn wanted(resource: &str, ttl_ms: u64, wait_ms: u64) -> Value {
+pub(crate) fn wanted(resource: &str, ttl_ms: u64, wait_ms: u64) -> Value {
     json!({"resource": resource, "ttl_ms": ttl_ms, "wait_ms": wait_ms, "request_id": request_id()})
 }
 
 /// One that nobody has used.
-pub(super) fn request_id() -> String {
+pub(crate) fn request_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     Uuid::from_u128(u128::from(COUNT.fetch_add(1, Ordering::SeqCst))).to_string()
 }
 
-pub(super) async fn acquire(client: &Client, wanted: &Value) -> Answer {
+pub(crate) async fn acquire(client: &Client, wanted: &Value) -> Answer {
     client.post("/v1/leases", wanted).await
 }
 
 /// The id of a lease in the answer to its acquire.
-pub(super) fn id_of(lease: &Value) -> &str {
+pub(crate) fn id_of(lease: &Value) -> &str {
     lease["acquisition_id"].as_str().unwrap()
 }
 
-pub(super) async fn release(client: &Client, lease: &Value) {
+pub(crate) async fn release(client: &Client, lease: &Value) {
     client.delete(&format!("/v1/leases/{}", id_of(lease))).await.expect(200);
 }
 
 /// Takes a place in the queue and goes away in good order: the place is kept for the repeat. Gives the place.
-pub(super) async fn take_place(client: &Client, wanted: &Value) -> u64 {
+pub(crate) async fn take_place(client: &Client, wanted: &Value) -> u64 {
     let mut brief = wanted.clone();
     brief["wait_ms"] = 1.into();
     let problem = acquire(client, &brief).await.refused(409, "wait_timeout", "none");
@@ -158,13 +158,13 @@ pub(super) async fn take_place(client: &Client, wanted: &Value) -> u64 {
 }
 
 /// The one in the middle.
-pub(super) fn median(times: &mut [Duration]) -> Duration {
+pub(crate) fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }
 
 /// What a busy machine adds to a bound: twenty times what a call takes that does nothing.
-pub(super) async fn slack(client: &Client) -> Duration {
+pub(crate) async fn slack(client: &Client) -> Duration {
     let mut times = Vec::new();
     for _ in 0..21 {
         let began = instant();
@@ -175,16 +175,16 @@ pub(super) async fn slack(client: &Client) -> Duration {
 }
 
 /// Chance that is the same in every run.
-pub(super) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(super) u64);
 
 impl Dice {
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
     /// A while of less than so many microseconds.
-    pub(super) async fn pause(&mut self, below_us: u64) {
+    pub(crate) async fn pause(&mut self, below_us: u64) {
         tokio::time::sleep(Duration::from_micros(self.below(below_us))).await;
     }
 }

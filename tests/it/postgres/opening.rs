@@ -33,7 +33,7 @@ async fn an_empty_database_is_made_ready_by_the_first_start() {
     let second = site.start();
     let status = first.client().get("/v1/status").await.expect(200);
     assert_eq!(status["database"]["engine"], "postgres", "{status}");
-    assert_eq!(status["database"]["schema_version"], 4);
+    assert_eq!(status["database"]["schema_version"], 5);
     let durability = status["database"]["durability"].as_str().unwrap();
     assert!(durability.contains("fsync") && durability.contains("synchronous_commit"), "{durability}");
     let other = second.client().get("/v1/status").await.expect(200);
@@ -93,7 +93,9 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
     assert_eq!(first.terminate(), Some(0));
     let to_the_second = [&BACK_TO_THE_THIRD_STEP[..], &BACK_TO_THE_SECOND_STEP].concat();
     let to_the_first = [&to_the_second[..], &BACK_TO_THE_FIRST_STEP].concat();
-    for back in [BACK_TO_THE_THIRD_STEP.to_vec(), to_the_second, to_the_first] {
+    for back in
+        [BACK_TO_THE_FOURTH_STEP.to_vec(), BACK_TO_THE_THIRD_STEP.to_vec(), to_the_second, to_the_first]
+    {
         for text in back {
             admin(&database.url, text).await;
         }
@@ -110,8 +112,19 @@ async fn a_database_of_the_release_before_is_brought_forward_by_migrate() {
     }
 }
 
-/// What the fourth step adds, taken away again. The types of the steps before were left alone.
-pub(super) const BACK_TO_THE_THIRD_STEP: [&str; 9] = [
+/// What the fifth step adds, taken away again. The types of the steps before were left alone.
+const BACK_TO_THE_FOURTH_STEP: [&str; 4] = [DROP_ACTOR, DROP_TRANSACTION, DROP_FIFTH_TYPE, FORGET_FIFTH];
+const DROP_ACTOR: &str = "ALTER TABLE audit DROP COLUMN actor";
+const DROP_TRANSACTION: &str = "ALTER TABLE operations DROP COLUMN transaction_id";
+const DROP_FIFTH_TYPE: &str = "DROP TYPE new_audit_v3; DROP INDEX audit_in_order";
+const FORGET_FIFTH: &str = "DELETE FROM fencegate_migrations WHERE version = 5";
+
+/// What the fourth step adds, taken away with it. The types of the steps before were left alone.
+pub(super) const BACK_TO_THE_THIRD_STEP: [&str; 13] = [
+    DROP_ACTOR,
+    DROP_TRANSACTION,
+    DROP_FIFTH_TYPE,
+    FORGET_FIFTH,
     "DROP TABLE everywhere, refusals",
     "ALTER TABLE namespaces DROP COLUMN breaker",
     "ALTER TABLE ledger DROP COLUMN least_protocol",

@@ -24,7 +24,7 @@ async fn a_fresh_database_says_how_it_keeps_writes() {
     let place = Place::new();
     let (engine, _, identity) = place.parts().await;
     assert_eq!((identity.engine, identity.database), ("sqlite", DATABASE));
-    assert_eq!(identity.schema_version, Some(4));
+    assert_eq!(identity.schema_version, Some(5));
     assert!(identity.durability.contains("journal_mode=wal, synchronous=FULL"), "{}", identity.durability);
     for file in ["f.db", "f.db-wal", "f.db-shm", "f.db.lock"] {
         assert_eq!(mode(&place.folder.path().join(file)), 0o600, "{file} is for its owner alone");
@@ -102,7 +102,7 @@ async fn the_schema_of_a_newer_version_is_refused() {
     )
     .await;
     let refused = place.database().await.err();
-    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 4, .. })), "{refused:?}");
+    assert!(matches!(refused, Some(OpenError::Newer { found: 999, known: 5, .. })), "{refused:?}");
     assert!(matches!(migration_report(&place.path()).await, Err(OpenError::Newer { .. })));
     assert!(refused.unwrap().to_string().contains("run the newer version"));
 }
@@ -122,7 +122,8 @@ async fn a_schema_that_was_made_otherwise_is_refused() {
 async fn a_database_of_the_release_before_is_brought_forward() {
     let to_the_second = [BACK_TO_THE_THIRD_STEP, BACK_TO_THE_SECOND_STEP].concat();
     let to_the_first = [&to_the_second, BACK_TO_THE_FIRST_STEP].concat();
-    for back in [BACK_TO_THE_THIRD_STEP.to_owned(), to_the_second, to_the_first] {
+    let to_the_fourth = BACK_TO_THE_FOURTH_STEP.to_owned();
+    for back in [to_the_fourth, BACK_TO_THE_THIRD_STEP.to_owned(), to_the_second, to_the_first] {
         let running = crate::support::engines::Running::start(crate::support::engines::Kind::Sqlite).await;
         let alice = granted(&running.ledger, acquire("single/a", "alice", 1)).await;
         let publish = Draft::put("single/a", &alice.fencing_tokens[0].0, "publish", "body");
@@ -146,11 +147,16 @@ async fn a_database_of_the_release_before_is_brought_forward() {
 }
 
 /// What the fourth step adds, taken away again.
-pub(super) const BACK_TO_THE_THIRD_STEP: &str = "DROP TABLE everywhere; ALTER TABLE namespaces DROP COLUMN breaker; \
+pub(super) const BACK_TO_THE_THIRD_STEP: &str = "DROP INDEX audit_in_order; ALTER TABLE audit DROP COLUMN actor; \
+    DELETE FROM _sqlx_migrations WHERE version = 5; DROP TABLE everywhere; ALTER TABLE namespaces DROP COLUMN breaker; \
     ALTER TABLE ledger DROP COLUMN least_protocol; DROP INDEX audit_of_resource; ALTER TABLE audit DROP COLUMN holder; \
     DROP INDEX audit_by_time; DROP INDEX controls_by_time; \
     DROP TABLE refusals; DROP INDEX resources_quarantined; DROP INDEX intents_uncertain; \
     DELETE FROM _sqlx_migrations WHERE version = 4;";
+
+/// What the fifth step adds, taken away again.
+const BACK_TO_THE_FOURTH_STEP: &str = "DROP INDEX audit_in_order; ALTER TABLE audit DROP COLUMN actor; \
+    DELETE FROM _sqlx_migrations WHERE version = 5;";
 
 /// What the third step adds, taken away again.
 const BACK_TO_THE_SECOND_STEP: &str = "DROP TABLE intents; DROP TABLE intent_pieces; DROP INDEX leases_pending; \

@@ -114,6 +114,9 @@ impl Gateway {
             tls: setup.tls.clone(),
             plaintext: false,
             tracing: setup.tracing.clone(),
+            log: "info".to_owned(),
+            drain_delay: Millis::new(0),
+            drain_timeout: Millis::new(25_000),
         };
         let tls = tls_listener(&config).unwrap();
         let drain_time = std::time::Duration::from_millis(500);

@@ -154,9 +154,9 @@ pub(super) const AUDIT_INSERT: Part = Part {
     table: "audit",
     shape: Shape::NewAudit,
     text: "INSERT INTO audit (bucket, resource, at_ms, transaction_id, ordinal, verb, position_epoch, \
-           position_token, reason, holder) SELECT v.bucket, v.resource, v.at_ms, \
+           position_token, reason, holder, actor) SELECT v.bucket, v.resource, v.at_ms, \
            pg_current_xact_id()::text::bigint, v.ordinal, v.verb, v.position_epoch, v.position_token, v.reason, \
-           v.holder FROM unnest({}) AS v RETURNING 1",
+           v.holder, v.actor FROM unnest({}) AS v RETURNING 1",
     expects: Expects::Each,
 };
 

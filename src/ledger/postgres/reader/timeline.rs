@@ -6,7 +6,7 @@ use crate::domain::subject::Subject;
 
 use super::super::super::cells::ReadCells;
 use super::super::super::range::Range;
-use super::super::super::read::{AuditEntry, AuditPlace, NotedRefusal, ResourceFilter};
+use super::super::super::read::{AuditEntry, AuditFilter, AuditPlace, NotedRefusal, ResourceFilter};
 use super::super::super::rows::{self, audit_columns, refusal_columns};
 use super::super::connect::Live;
 use super::super::fault::Fault;
@@ -24,6 +24,14 @@ const AUDIT: &str = concat!(
      AND (u.at_ms, u.transaction_id, u.ordinal) < ($3, $4, $5) \
      ORDER BY u.at_ms DESC, u.transaction_id DESC, u.ordinal DESC LIMIT $6) AS u \
      ORDER BY u.at_ms DESC, u.transaction_id DESC, u.ordinal DESC LIMIT $6"
+);
+
+/// Of everything, in order of time: `$1` to `$3` the place behind which the lines stand, `$4` the time before which.
+const AUDIT_LINES: &str = concat!(
+    "SELECT ROW(",
+    audit_columns!("transaction_id"),
+    ") FROM audit AS u WHERE u.at_ms >= $1 AND u.at_ms < $4 AND (u.at_ms, u.transaction_id, u.ordinal) > ($1, $2, $3) \
+     ORDER BY u.at_ms, u.transaction_id, u.ordinal LIMIT $5"
 );
 
 /// All of a ring.
@@ -59,6 +67,20 @@ pub(super) async fn audit(
         .bind(signed(before.transaction)?)
         .bind(signed(before.ordinal)?)
         .bind(i64::from(limit))
+        .persistent(!live.is_pooled)
+        .fetch_all(&mut live.connection)
+        .await?;
+    rows.iter().map(|row| rows::audit(&mut Fields::required(row, 0)?)).collect()
+}
+
+pub(super) async fn audit_lines(live: &mut Live, filter: AuditFilter) -> Result<Vec<AuditEntry>, Fault> {
+    let (_, place) = filter.start();
+    let rows = sqlx::query(AUDIT_LINES)
+        .bind(place.at.ms())
+        .bind(signed(place.transaction)?)
+        .bind(signed(place.ordinal)?)
+        .bind(filter.until.ms())
+        .bind(i64::from(filter.limit))
         .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)
         .await?;
@@ -107,5 +129,5 @@ pub(super) async fn uncertain(
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![AUDIT, REFUSALS, TROUBLED, UNCERTAIN]
+    vec![AUDIT, AUDIT_LINES, REFUSALS, TROUBLED, UNCERTAIN]
 }

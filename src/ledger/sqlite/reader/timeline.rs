@@ -10,7 +10,7 @@ use crate::domain::subject::Subject;
 
 use super::super::super::cells::{ReadCells, WriteCells};
 use super::super::super::range::Range;
-use super::super::super::read::{AuditEntry, AuditPlace, NotedRefusal, ResourceFilter};
+use super::super::super::read::{AuditEntry, AuditFilter, AuditPlace, NotedRefusal, ResourceFilter};
 use super::super::fault::Fault;
 use super::super::rows::{self, audit_columns, refusal_columns};
 use super::super::values::{each, first};
@@ -21,6 +21,14 @@ const AUDIT: &str = concat!(
     " FROM audit AS u WHERE u.bucket = ?1 AND u.resource = ?2 AND u.at_ms <= ?3 \
      AND (u.at_ms, u.ledger_seq, u.ordinal) < (?3, ?4, ?5) \
      ORDER BY u.at_ms DESC, u.ledger_seq DESC, u.ordinal DESC LIMIT ?6"
+);
+
+/// Of everything, in order of time.
+const AUDIT_LINES: &str = concat!(
+    "SELECT ",
+    audit_columns!("ledger_seq"),
+    " FROM audit AS u WHERE u.at_ms >= ?1 AND u.at_ms < ?4 AND (u.at_ms, u.ledger_seq, u.ordinal) > (?1, ?2, ?3) \
+     ORDER BY u.at_ms, u.ledger_seq, u.ordinal LIMIT ?5"
 );
 
 /// All of a ring.
@@ -62,6 +70,25 @@ pub(super) fn audit(
     }
     found.sort_unstable_by_key(|entry: &AuditEntry| std::cmp::Reverse(entry.place));
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+pub(super) fn audit_lines(connection: &Connection, filter: &AuditFilter) -> Result<Vec<AuditEntry>, Fault> {
+    let (_, place) = filter.start();
+    let mut found = Vec::new();
+    each(
+        connection,
+        AUDIT_LINES,
+        |values| {
+            rows::write_audit_place(values, &place);
+            values.time(filter.until);
+            values.whole(u64::from(filter.limit));
+        },
+        |columns| {
+            found.push(rows::audit(columns)?);
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 
@@ -119,5 +146,5 @@ pub(super) fn uncertain(
 
 #[cfg(test)]
 pub(super) fn texts() -> Vec<&'static str> {
-    vec![AUDIT, REFUSALS, QUARANTINED, UNCERTAIN, UNCERTAIN_OF]
+    vec![AUDIT, AUDIT_LINES, REFUSALS, QUARANTINED, UNCERTAIN, UNCERTAIN_OF]
 }

@@ -1,0 +1,30 @@
+//! Bounds of what is told to those who listen, and of lists of what was done.
+
+use std::time::Duration;
+
+/// Streams of events at once, of one process. Each holds a connection and one page of events, and reads on when its
+/// listener has taken them.
+pub const EVENT_STREAMS: usize = 64;
+
+/// Records of each kind that one look at the ledger brings: what a stream holds at most, and a read of a few milliseconds.
+pub const EVENTS_READ: u32 = 256;
+
+/// How often a process looks whether something was recorded, by whichever process, while somebody listens: one read for
+/// all listeners together.
+pub const EVENTS_PAUSE: Duration = Duration::from_millis(200);
+
+/// Lines of the audit that are looked at for one page of a list that leaves some of them out. A page may then be short, and
+/// says where to go on.
+pub const AUDIT_LINES_READ: u32 = 2_000;
+
+/// How long the command line stays on one stream before it takes a new one.
+pub const EVENTS_STREAM_TIME: Duration = Duration::from_hours(24);
+
+/// How often in a row the command line tries to reach a gateway again.
+pub const EVENTS_RETRIES: u32 = 60;
+
+/// The pause between two of these attempts.
+pub const EVENTS_RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The largest event that the command line takes: a reason of an act has a bound far below.
+pub const EVENT_BYTES: usize = 1_048_576;
