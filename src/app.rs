@@ -3,6 +3,7 @@
 mod descriptors;
 mod desks;
 mod keyfile;
+mod peers;
 mod recover;
 mod restore;
 mod server;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
 
+use crate::access::pace::Paces;
 use crate::access::{Access, Roster};
 use crate::backing::Upstream;
 use crate::config::{Config, Database, PostgresAddress};
@@ -34,9 +36,10 @@ use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
-use crate::limits::DRAIN_TIMEOUT;
+use crate::limits::{CONNECTIONS_OF_ONE_PART, DRAIN_TIMEOUT};
 
 use desks::Desks;
+use peers::PerAddress;
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
@@ -94,6 +97,8 @@ pub async fn run(
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
+    // Before anything is let in: until it is counted nobody knows what is used.
+    ledger.count().await.context("what namespaces with quotas have cannot be counted")?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
@@ -103,18 +108,20 @@ pub async fn run(
         ledger,
         dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
-        clock: surroundings.clock,
+        clock: surroundings.clock.clone(),
         entropy: surroundings.entropy,
         draining: shutdown.clone(),
-        access: Access::new(Roster::of(config.principals.iter().cloned())),
+        access: access(&config, &surroundings.clock),
     };
     tokio::spawn(door.ledger.sweeper().run());
     tokio::spawn(door.ledger.pruner(kept).run());
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
+    tokio::spawn(door.ledger.keep_counting(door.clock.clone()));
     let stopping = shutdown.clone();
-    let bounds =
-        server::Bounds { connections: descriptors::connections(), drain_time: surroundings.drain_time };
+    let connections = descriptors::connections();
+    let per_address = per_address(&config, connections);
+    let bounds = server::Bounds { connections, per_address, drain_time: surroundings.drain_time };
     // They outlive all that was begun on them: an operation goes on when its connection is gone.
     let mut desks = Desks::open().context("cannot start the threads that serve connections")?;
     let serving = server::serve(listener, Front::new(door), shutdown, bounds, &mut desks);
@@ -136,6 +143,21 @@ pub async fn run(
     }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// Who may do what, and how often.
+fn access(config: &Config, clock: &Arc<dyn Clock>) -> Access {
+    let paces = Paces::new(config.limits.rate, clock.clone());
+    let roster = Roster::of(config.principals.iter().cloned());
+    Access::new(roster).paced(paces).telling_rates(config.limits.ratelimit_headers)
+}
+
+/// How many of all connections one address may have.
+fn per_address(config: &Config, connections: usize) -> PerAddress {
+    let part = connections.checked_div(CONNECTIONS_OF_ONE_PART).unwrap_or(connections).max(1);
+    let configured = config.limits.connections_per_address;
+    let most = configured.and_then(|most| usize::try_from(most).ok()).unwrap_or(part);
+    PerAddress { most, with_loopback: configured.is_some() }
 }
 
 /// A client for each store behind HTTP.

@@ -9,6 +9,7 @@ mod draft;
 mod file;
 mod given;
 mod keys;
+mod limits;
 mod mistake;
 mod origin;
 mod outside;
@@ -32,6 +33,7 @@ use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
 use crate::domain::time::Millis;
 
+pub use limits::Limits;
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
 pub use outside::{Nowhere, Outside};
@@ -68,6 +70,8 @@ pub struct Config {
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.
     pub stores: BTreeMap<Namespace, HttpStore>,
+    /// How much is let through.
+    pub limits: Limits,
     /// Who may do what; without anybody, everybody on this machine may do everything.
     pub principals: Vec<Principal>,
 }

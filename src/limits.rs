@@ -1,6 +1,7 @@
 //! Every bound of the system, one constant each, with its reason. Bounds of a grammar stand beside the grammar.
 
 mod access;
+mod pace;
 mod recovery;
 mod retention;
 mod stores;
@@ -10,6 +11,7 @@ mod witness;
 use std::time::Duration;
 
 pub use access::*;
+pub use pace::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
@@ -311,8 +313,8 @@ pub const BENCH_FORWARD_CONNECTIONS: u64 = 64;
 /// Rounds of one `bench`, at most.
 pub const BENCH_ROUNDS: u32 = 100;
 
-/// Longest measured time of one cell of `bench`.
-pub const BENCH_SECONDS: Duration = Duration::from_mins(5);
+/// Longest measured time of one cell of `bench`: a flood shows what it does to memory within minutes.
+pub const BENCH_SECONDS: Duration = Duration::from_mins(15);
 
 /// Resources of one `bench`, at most: their names have six digits.
 pub const BENCH_RESOURCES: u64 = 1_000_000;

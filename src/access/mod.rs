@@ -3,8 +3,10 @@
 //! No secret is kept here: a key is held against the hash of the one that was given out.
 
 pub mod key;
+pub mod pace;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -13,6 +15,8 @@ use subtle::ConstantTimeEq as _;
 use crate::domain::permission::Rules;
 use crate::domain::principal::PrincipalName;
 use crate::domain::time::Timestamp;
+
+use pace::{Paces, Passed, Rate, Share, Spent};
 
 use key::{ApiKey, KeyDigest, KeyId, is_key};
 
@@ -25,6 +29,8 @@ pub struct Principal {
     pub rules: Rules,
     /// Its keys: several while one takes the place of another.
     pub keys: Vec<HeldKey>,
+    /// How often it may ask, where that is its own.
+    pub rate: Option<Rate>,
 }
 
 /// What is kept of a key.
@@ -52,7 +58,7 @@ impl Caller {
     #[must_use]
     pub fn nobody() -> Self {
         let name = PrincipalName::anonymous();
-        let principal = Principal { name, rules: Rules::default(), keys: Vec::new() };
+        let principal = Principal { name, rules: Rules::default(), keys: Vec::new(), rate: None };
         Self { principal: Arc::new(principal), key: None, until: None }
     }
 
@@ -101,26 +107,66 @@ pub enum Denied {
     Refused,
 }
 
-/// The roster in force. Clones share it, and each request looks at it once.
+/// The roster in force, and how often its people may ask. Clones share both.
 #[derive(Debug, Clone)]
-pub struct Access(Arc<ArcSwap<Roster>>);
+pub struct Access {
+    roster: Arc<ArcSwap<Roster>>,
+    /// None: nobody's rate is bounded.
+    paces: Option<Arc<Paces>>,
+    tells_rates: bool,
+}
 
 impl Access {
-    /// Begins with a roster.
+    /// Begins with a roster, and bounds nobody's rate.
     #[must_use]
     pub fn new(roster: Roster) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(roster)))
+        Self { roster: Arc::new(ArcSwap::from_pointee(roster)), paces: None, tells_rates: false }
+    }
+
+    /// Bounds how often those of the roster may ask, and how often strangers may fail.
+    #[must_use]
+    pub fn paced(self, paces: Paces) -> Self {
+        Self { paces: Some(Arc::new(paces)), ..self }
+    }
+
+    /// Answers tell what is left of a rate.
+    #[must_use]
+    pub fn telling_rates(self, tells_rates: bool) -> Self {
+        Self { tells_rates, ..self }
+    }
+
+    /// Whether answers tell what is left of a rate.
+    #[must_use]
+    pub const fn tells_rates(&self) -> bool {
+        self.tells_rates
+    }
+
+    /// Takes a call from the allowance of a caller. None: it has no bound.
+    ///
+    /// # Errors
+    /// [`Spent`] says how long to wait.
+    pub fn take(&self, caller: &Caller, share: Share) -> Result<Option<Passed>, Spent> {
+        let Some(paces) = &self.paces else { return Ok(None) };
+        paces.take(&caller.principal.name, caller.principal.rate, share)
+    }
+
+    /// Notes that somebody has shown nothing that is known here.
+    ///
+    /// # Errors
+    /// [`Spent`]: this address has failed too often.
+    pub fn failed(&self, peer: IpAddr) -> Result<(), Spent> {
+        self.paces.as_ref().map_or(Ok(()), |paces| paces.failed(peer))
     }
 
     /// What is in force now.
     #[must_use]
     pub fn roster(&self) -> Arc<Roster> {
-        self.0.load_full()
+        self.roster.load_full()
     }
 
     /// Puts another one in force; requests under way go on with what they were let in by.
     pub fn replace(&self, roster: Roster) {
-        self.0.store(Arc::new(roster));
+        self.roster.store(Arc::new(roster));
     }
 }
 
@@ -144,7 +190,7 @@ impl Roster {
             .collect();
         let anonymous = || {
             let name = PrincipalName::anonymous();
-            Arc::new(Principal { name, rules: Rules::unlimited(), keys: Vec::new() })
+            Arc::new(Principal { name, rules: Rules::unlimited(), keys: Vec::new(), rate: None })
         };
         Self { anybody: principals.is_empty().then(anonymous), keys }
     }
@@ -197,7 +243,7 @@ mod tests {
     fn worker(keys: Vec<HeldKey>) -> Principal {
         let permissions = [Permission::Write].into_iter().collect();
         let rules = Rules::new([Rule { prefix: Prefix::parse("jobs").unwrap(), permissions }]);
-        Principal { name: PrincipalName::parse("worker").unwrap(), rules, keys }
+        Principal { name: PrincipalName::parse("worker").unwrap(), rules, keys, rate: None }
     }
 
     fn held(key: &ApiKey, expires_at: Option<i64>) -> HeldKey {

@@ -1,6 +1,7 @@
 //! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
+use super::peers::{Peers, PerAddress};
 use crate::http::Front;
 use crate::limits::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 
@@ -32,6 +34,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Bounds {
     /// Connections at once.
     pub(super) connections: usize,
+    /// Connections from one address.
+    pub(super) per_address: PerAddress,
     /// How long requests that are under way may take at the end.
     pub(super) drain_time: Duration,
 }
@@ -47,7 +51,7 @@ pub(super) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
-    let cut = CancellationToken::new();
+    let (cut, peers) = (CancellationToken::new(), Peers::new(bounds.per_address));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         // A client that has closed its sending side has gone: it must not be granted a lease any more. A command that it
@@ -56,20 +60,24 @@ pub(super) async fn serve(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);
-    while let Some(stream) = accept(&listener, &shutdown).await {
+    while let Some((stream, address)) = accept(&listener, &shutdown).await {
+        let Some(guest) = peers.admit(address.ip()) else {
+            debug!(%address, "a connection was closed: its address has as many as it may have");
+            continue;
+        };
         // Beyond the bound, further connections wait in the kernel's queue.
         let permit = tokio::select! {
             permit = connections.clone().acquire_owned() => permit,
             () = shutdown.cancelled() => break,
         };
-        let front = front.clone();
+        let visit = front.visited(address.ip());
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
         let Some(desk) = desks.next() else { break };
         desk.spawn(async move {
             let Some(stream) = moved(stream) else { return };
             let service = service_fn(move |request| {
-                let front = front.clone();
-                async move { Ok::<_, Infallible>(front.serve(request).await) }
+                let visit = visit.clone();
+                async move { Ok::<_, Infallible>(visit.serve(request).await) }
             });
             // A client that takes nothing of its answer would keep its connection and the answer's memory for ever.
             let mut stream = TimeoutStream::new(stream);
@@ -83,7 +91,7 @@ pub(super) async fn serve(
                 }
                 () = cut.cancelled() => debug!("a connection was cut at the end of the drain time"),
             }
-            drop(permit);
+            drop((permit, guest));
         });
     }
     drop(listener);
@@ -103,17 +111,20 @@ fn moved(stream: std::net::TcpStream) -> Option<TcpStream> {
 }
 
 /// A connection that waits on no runtime yet.
-async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<std::net::TcpStream> {
+async fn accept(
+    listener: &TcpListener,
+    shutdown: &CancellationToken,
+) -> Option<(std::net::TcpStream, SocketAddr)> {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shutdown.cancelled() => return None,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 let ready = stream.set_nodelay(true).and_then(|()| stream.into_std());
                 match ready {
-                    Ok(stream) => return Some(stream),
+                    Ok(stream) => return Some((stream, address)),
                     Err(error) => debug!(%error, "a connection was gone before it was served"),
                 }
             }

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use super::Database;
 use super::database;
 use super::given::{Given, Slot};
+use super::limits::{LimitsDraft, QuotaDraft};
 use super::mistake::{Mistakes, Place};
 use super::principals::PrincipalsDraft;
 use super::store::StoreDraft;
@@ -33,6 +34,7 @@ pub(super) struct Draft {
     pub(super) operation_retention: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
+    pub(super) limits: LimitsDraft,
     pub(super) principals: PrincipalsDraft,
 }
 
@@ -54,6 +56,7 @@ pub(super) struct NamespaceDraft {
     pub(super) lock_delay_ms: Slot<u64>,
     pub(super) max_hold_ms: Slot<u64>,
     pub(super) order: Slot<WaitOrder>,
+    pub(super) quota: QuotaDraft,
 }
 
 /// The policy without its option.
@@ -146,6 +149,7 @@ impl NamespaceDraft {
             lock_delay_ms: Slot::Absent,
             max_hold_ms: Slot::Absent,
             order: Slot::Absent,
+            quota: QuotaDraft::default(),
         }
     }
 

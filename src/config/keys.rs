@@ -22,6 +22,7 @@ pub(super) const ROOT: Table = Table {
         "max_connections",
         "max_body_bytes",
         "operation_retention",
+        "limits",
         "namespaces",
         "principals",
     ],
@@ -30,7 +31,7 @@ pub(super) const ROOT: Table = Table {
 
 /// `[namespaces.NAME]`.
 pub(super) const NAMESPACE: Table = Table {
-    keys: &["store", "policy", "gapless", "contract", "issuer", "scope", "max_body_bytes", "lease"],
+    keys: &["store", "policy", "gapless", "contract", "issuer", "scope", "max_body_bytes", "lease", "quota"],
     later: &[],
 };
 
@@ -73,8 +74,20 @@ pub(super) const STAMP: Table = Table { keys: &["header", "json"], later: &[] };
 /// `credentials = { … }` of a store.
 pub(super) const CREDENTIALS: Table = Table { keys: &["header", "file", "variable"], later: &[] };
 
+/// `[limits]`.
+pub(super) const LIMITS: Table = Table {
+    keys: &["requests_per_second", "burst", "connections_per_address", "ratelimit_headers"],
+    later: &[],
+};
+
+/// `rate = { … }` of a principal.
+pub(super) const RATE: Table = Table { keys: &["requests_per_second", "burst"], later: &[] };
+
+/// `quota = { … }` of a namespace.
+pub(super) const QUOTA: Table = Table { keys: &["resources", "operations", "bytes"], later: &[] };
+
 /// `[principals.NAME]`.
-pub(super) const PRINCIPAL: Table = Table { keys: &["permissions", "keys"], later: &[] };
+pub(super) const PRINCIPAL: Table = Table { keys: &["permissions", "keys", "rate"], later: &[] };
 
 /// One item of `keys = [ … ]` of a principal.
 pub(super) const PRINCIPAL_KEY: Table = Table { keys: &["id", "sha256", "expires_at"], later: &[] };
@@ -138,7 +151,7 @@ fn home_of(key: &str) -> Option<&'static str> {
         "listen" | "database" | "seal_key_file" | "witness" | "max_connections" | "operation_retention" => {
             Some("at the top of the file, before the first [table]")
         }
-        "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
+        "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" | "quota" => {
             Some("under [namespaces.NAME]")
         }
         "ttl_ms" | "min_ttl_ms" | "max_ttl_ms" | "lock_delay_ms" | "max_hold_ms" | "order" => {
@@ -147,7 +160,10 @@ fn home_of(key: &str) -> Option<&'static str> {
         "max_body_bytes" => Some("at the top of the file, or under [namespaces.NAME]"),
         "json" => Some("in `stamp = { … }` of a store"),
         "header" => Some("in `stamp = { … }` or `credentials = { … }` of a store"),
-        "permissions" | "keys" => Some("under [principals.NAME]"),
+        "requests_per_second" | "burst" => Some("under [limits], or in `rate = { … }` of a principal"),
+        "connections_per_address" | "ratelimit_headers" => Some("under [limits]"),
+        "resources" | "operations" | "bytes" => Some("in `quota = { … }` of a namespace"),
+        "permissions" | "keys" | "rate" => Some("under [principals.NAME]"),
         "id" | "sha256" | "expires_at" => Some("in `keys = [ { … } ]` of a principal"),
         "file" | "variable" => Some("in `credentials = { … }` of a store"),
         key if STORE.keys.contains(&key) => Some("in `store = { … }` of a namespace"),

@@ -6,6 +6,7 @@ use toml_edit::TableLike;
 
 use super::given::{Given, ListItem};
 use super::keys::{PRINCIPAL, PRINCIPAL_KEY, note_unknown};
+use super::limits;
 use super::mistake::Mistakes;
 use crate::access::key::{ApiKey, KeyDigest, KeyId, is_key};
 use crate::access::{HeldKey, Principal};
@@ -69,18 +70,19 @@ fn principal(
     whole: &Given<'_>,
     mistakes: &mut Mistakes,
 ) -> Option<Principal> {
-    let (mut rules, mut keys) = (None, Vec::new());
+    let (mut rules, mut keys, mut rate) = (None, Vec::new(), None);
     for (part, given) in whole.entries(table) {
         match part {
             "permissions" => rules = permissions(&given, mistakes),
             "keys" => keys = held_keys(&given, mistakes),
+            "rate" => rate = limits::rate(&given, mistakes),
             _ => note_unknown(part, &given, PRINCIPAL, mistakes),
         }
     }
     if table.get("permissions").is_none() {
         whole.wrong(mistakes, format!("may do nothing: write permissions = {PERMISSIONS_EXAMPLE}"));
     }
-    Some(Principal { name, rules: rules?, keys })
+    Some(Principal { name, rules: rules?, keys, rate })
 }
 
 fn permissions(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Rules> {

@@ -38,6 +38,7 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         operation_retention: draft.operation_retention.or(Millis::new(OPERATION_RETENTION_MS)),
         namespaces,
         stores,
+        limits: draft.limits.settle(mistakes),
         principals,
     }
 }
@@ -152,6 +153,7 @@ fn rules(
         max_hold: max_hold(key, draft, &ttl, mistakes),
         order: draft.order.or(WaitOrder::Race),
         max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
+        quota: draft.quota.settle(),
         upstream: match store {
             Settled::Http(store) => Some(store.rules()),
             Settled::Document | Settled::Mistaken => None,

@@ -1,6 +1,7 @@
 //! What a configuration means, and what is told of a wrong one.
 
 mod layers;
+mod limits;
 mod mistakes;
 mod store_mistakes;
 mod stores;
@@ -8,7 +9,7 @@ mod stores;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Nowhere, Sources, Variables};
+use super::{Config, Database, FileText, Flags, KeySource, Limits, Mistakes, Nowhere, Sources, Variables};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
@@ -49,6 +50,7 @@ fn no_file_at_all_is_a_working_gateway() {
             operation_retention: Millis::new(30 * 86_400_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
+            limits: Limits::default(),
             principals: Vec::new(),
         }
     );

@@ -23,6 +23,7 @@ mod names;
 mod namespaces;
 mod observe;
 mod operations;
+mod pace;
 pub mod problem;
 mod query;
 mod relay;
@@ -31,6 +32,7 @@ mod resources;
 mod routes;
 mod timeline;
 mod transfer;
+mod visit;
 mod warning;
 mod whoami;
 mod wire;
@@ -39,24 +41,23 @@ mod writes;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use hyper::body::{Body as _, Incoming};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::Span;
 
+use crate::access::pace::Share;
 use crate::access::{Access, Caller};
 use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::{Clock, Timestamp};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Unserved};
 use crate::limits;
 
 use body::Payload;
@@ -69,6 +70,7 @@ pub use gate::Gate;
 pub use namespaces::render_whole;
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
+pub use visit::Visit;
 pub use wire::render_receipt;
 
 /// What the door stands on.
@@ -95,6 +97,8 @@ struct Hall {
     door: Door,
     /// Memory for bodies, in KiB.
     bodies: Arc<Semaphore>,
+    /// The same for bodies of what goes through when nothing else does.
+    reserved_bodies: Arc<Semaphore>,
     /// Room on disk for bodies that go to upstreams, in KiB.
     spooled: Arc<Semaphore>,
     request_ids: RequestIds,
@@ -112,6 +116,7 @@ struct Asked<'a> {
     head: &'a Parts,
     query: Query,
     caller: &'a Caller,
+    share: Share,
 }
 
 impl Asked<'_> {
@@ -138,6 +143,7 @@ impl Front {
         let hall = Arc::new(Hall {
             door,
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
+            reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
             request_ids: RequestIds::default(),
         });
@@ -156,13 +162,6 @@ impl Front {
         Self { hall, data_plane, others: others.fallback(unknown) }
     }
 
-    /// Answers a request of a connection.
-    pub async fn serve(&self, request: axum::http::Request<Incoming>) -> Response {
-        // Most requests have no body, and a place for one on the heap is then not needed.
-        let request = request.map(|body| if body.is_end_stream() { Body::empty() } else { Body::new(body) });
-        self.answer(request).await
-    }
-
     /// Answers a request.
     pub async fn answer(&self, request: Request) -> Response {
         let route = self.data_plane.filter(|_| is_data_plane(request.uri().path()));
@@ -178,13 +177,23 @@ impl Front {
 async fn served(hall: &Hall, route: &'static Route, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut payload = Payload::new(&head.headers, body);
-    let caller = if route.is_open() { Ok(Caller::nobody()) } else { gate::identified(hall, &head) };
+    let caller = if route.is_open() { Ok(Caller::nobody()) } else { pace::identified(hall, &head) };
+    let mut pace = Ok(None);
     let answer = match &caller {
-        Ok(caller) => called(hall, route, &head, &mut payload, caller).await,
+        Ok(caller) => {
+            if !route.is_open() {
+                pace = pace::take(hall, route.share(&head.method), caller);
+            }
+            match pace {
+                Ok(_) => called(hall, route, &head, &mut payload, caller).await,
+                Err(spent) => Err(pace::too_often(caller, spent)),
+            }
+        }
         Err(problem) => Err(problem.clone()),
     };
     payload.linger();
     let mut response = answer.unwrap_or_else(IntoResponse::into_response);
+    pace::tell(hall, pace, &mut response);
     if let Ok(caller) = &caller {
         if route.is_data_plane()
             && let Some(guarantee) = names::guarantee_of(&head.uri, hall.namespaces(), caller.rules())
@@ -211,10 +220,14 @@ async fn called(
     extract::single(&head.headers)?;
     // What the query of the data plane means, the store behind it tells.
     let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };
-    let asked = Asked { hall, head, query, caller };
+    let asked = Asked { hall, head, query, caller, share: call.share };
     let answer = match call.run {
         Run::Read(read) => read(asked).await,
         Run::Change(_) if hall.door.draining.is_cancelled() => Err(problem::draining()),
+        // What could not be queued is not read either: a refusal then costs next to nothing.
+        Run::Change(_) if call.share == Share::Ordinary && hall.door.ledger.is_full() => {
+            Err(problem::unserved(&Unserved::Overloaded, None))
+        }
         Run::Change(change) => change(asked, payload).await,
     };
     answer.map_err(|problem| gate::seen(caller, problem))

@@ -13,6 +13,7 @@ use super::{
     Asked, acquire, advance, control, definition, docs, epoch, fenced, health, leases, namespaces, observe,
     operations, resolve, resources, timeline, transfer, whoami, writes,
 };
+use crate::access::pace::Share;
 use crate::domain::permission::Permission::{Admin, Advance, Lease, Operate, Read, Write};
 use crate::protocol::control::ControlVerb;
 
@@ -46,7 +47,16 @@ pub struct Call {
     pub query: &'static [&'static str],
     /// Who may make it.
     pub gate: Gate,
+    /// Which allowance it takes from.
+    pub(super) share: Share,
     pub(super) run: Run,
+}
+
+impl Call {
+    /// It goes through when ordinary calls do not.
+    const fn reserved(self) -> Self {
+        Self { share: Share::Reserved, ..self }
+    }
 }
 
 impl Route {
@@ -63,6 +73,11 @@ impl Route {
             words.insert(at.saturating_add(1), "HEAD");
         }
         words.join(", ")
+    }
+
+    /// Which allowance a call takes from.
+    pub(super) fn share(&self, method: &Method) -> Share {
+        self.call(method).map_or(Share::Ordinary, |call| call.share)
     }
 
     /// Whether nobody is asked for credentials.
@@ -87,7 +102,7 @@ const fn read(
     gate: Gate,
     run: for<'a> fn(Asked<'a>) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, run: Run::Read(run) }
+    Call { method, query, gate, share: Share::Ordinary, run: Run::Read(run) }
 }
 
 const fn change(
@@ -96,7 +111,7 @@ const fn change(
     gate: Gate,
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, run: Run::Change(run) }
+    Call { method, query, gate, share: Share::Ordinary, run: Run::Change(run) }
 }
 
 /// Every route there is.
@@ -137,13 +152,13 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/leases/{acquisition_id}"],
         calls: &[
             read("GET", &[], LEASE, |asked| Box::pin(leases::show(asked))),
-            change("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))),
+            change("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))).reserved(),
         ],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
-        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body)))],
+        calls: &[change("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body))).reserved()],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/events",
@@ -187,21 +202,24 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/revoke/{*name}", "/v1/revoke/", "/v1/revoke"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Revoke))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/cancel/{name}",
         patterns: &["/v1/cancel/{*name}", "/v1/cancel/", "/v1/cancel"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Cancel))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/reopen/{name}",
         patterns: &["/v1/reopen/{*name}", "/v1/reopen/", "/v1/reopen"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Reopen))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/operations",
@@ -220,7 +238,8 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/operations/{operation_id}/resolve"],
         calls: &[change("POST", &["resource", "incarnation"], OPERATE, |asked, body| {
             Box::pin(resolve::resolve(asked, body))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/namespaces",
@@ -235,12 +254,14 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/namespaces/{namespace}/epoch",
         patterns: &["/v1/namespaces/{namespace}/epoch"],
-        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(epoch::advance(asked, body)))],
+        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(epoch::advance(asked, body))).reserved()],
     },
     Route {
         path: "/v1/namespaces/{namespace}/definition",
         patterns: &["/v1/namespaces/{namespace}/definition"],
-        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body)))],
+        calls: &[
+            change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body))).reserved()
+        ],
     },
     Route {
         path: "/v1/status",

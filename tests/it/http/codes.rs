@@ -17,7 +17,7 @@ use super::contract;
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
 use super::rows::{in_doubt, recorded_differently, troubled};
-use super::{epochs, upstreams, writing};
+use super::{epochs, limits, upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
 pub(super) type Seen = BTreeSet<(String, String, String, u16)>;
@@ -37,7 +37,7 @@ async fn tried(seen: &mut Seen, house: &House, ask: Ask) -> Answer {
 }
 
 /// One well-formed request for each call of the contract but HEAD, whose refusals have no body.
-fn calls() -> Vec<Ask> {
+pub(super) fn calls() -> Vec<Ask> {
     let lease = format!("/v1/leases/00{}", "A".repeat(22));
     let advance = json!({"fencing_token": "1", "reason": "r"});
     let member = json!({"method": "PUT", "resource": "pages/a", "fencing_token": "1", "operation_id": "o", "body": "x"});
@@ -381,6 +381,7 @@ async fn every_described_refusal_is_seen_and_no_other() {
     upstreams::refused(&mut seen).await;
     ownership::refused(&mut seen).await;
     epochs::refused(&mut seen).await;
+    limits::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {
         for (code, status) in codes {

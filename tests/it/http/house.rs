@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use bytes::Bytes;
+use fencegate::access::pace::{Paces, Rate};
 use fencegate::access::{Access, Roster};
 use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
@@ -60,6 +61,8 @@ pub(super) struct Plan {
     pub(super) clock: Option<Arc<dyn Clock>>,
     /// Where the stores behind HTTP are; without it nobody is there.
     pub(super) base: String,
+    /// How often callers may ask.
+    pub(super) rate: Option<Rate>,
 }
 
 /// A request in the making.
@@ -127,6 +130,7 @@ impl Default for Plan {
             entropy: Arc::new(CountingEntropy::default()),
             clock: None,
             base: stores::NOBODY.to_owned(),
+            rate: None,
         }
     }
 }
@@ -180,7 +184,9 @@ impl House {
             entropy: plan.entropy,
             draining: draining.clone(),
             started_at: clock.wall(),
-            access: Access::new(Roster::of([])),
+            access: Access::new(Roster::of([]))
+                .paced(Paces::new(plan.rate, clock.clone()))
+                .telling_rates(true),
         });
         Self { front, ledger, clock, draining, script, impatient }
     }

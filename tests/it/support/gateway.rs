@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use fencegate::access::Principal;
 use fencegate::app::{Surroundings, run};
-use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Limits, Nowhere, Sources, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
@@ -27,6 +27,9 @@ use super::engines::{Kind, Place};
 /// The stores behind HTTP of a configuration.
 type Stores = BTreeMap<Namespace, HttpStore>;
 
+/// What of a configuration a gateway here is given.
+type Configured = (Namespaces, Stores, Vec<Principal>, Limits);
+
 /// A gateway of this process, started as in production.
 pub(crate) struct Gateway {
     pub(crate) client: Client,
@@ -34,6 +37,7 @@ pub(crate) struct Gateway {
     namespaces: Namespaces,
     stores: Stores,
     principals: Vec<Principal>,
+    limits: Limits,
     folder: Arc<TempDir>,
     place: Arc<Place>,
     entropy: Arc<CountingEntropy>,
@@ -54,25 +58,26 @@ impl Gateway {
 
     /// With these namespaces.
     pub(crate) async fn with(kind: Kind, namespaces: Namespaces) -> Self {
-        Self::fresh(kind, namespaces, Stores::new(), Vec::new()).await
+        Self::fresh(kind, (namespaces, Stores::new(), Vec::new(), Limits::default())).await
     }
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        Self::fresh(kind, config.namespaces.clone(), config.stores.clone(), config.principals.clone()).await
+        let Config { namespaces, stores, principals, limits, .. } = config.clone();
+        Self::fresh(kind, (namespaces, stores, principals, limits)).await
     }
 
-    async fn fresh(kind: Kind, namespaces: Namespaces, stores: Stores, principals: Vec<Principal>) -> Self {
+    async fn fresh(kind: Kind, configured: Configured) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let (place, clock) = (Arc::new(Place::new(kind).await), Arc::new(ManualClock::new()));
         if let Place::Server(fresh) = place.as_ref() {
             fresh.take_the_clock(clock.wall()).await;
         }
-        Self::over((namespaces, stores, principals), folder, place, clock, Arc::default()).await
+        Self::over(configured, folder, place, clock, Arc::default()).await
     }
 
     async fn over(
-        (namespaces, stores, principals): (Namespaces, Stores, Vec<Principal>),
+        (namespaces, stores, principals, limits): Configured,
         folder: Arc<TempDir>,
         place: Arc<Place>,
         clock: Arc<ManualClock>,
@@ -94,6 +99,7 @@ impl Gateway {
             operation_retention: Millis::new(OPERATION_RETENTION_MS),
             namespaces: namespaces.clone(),
             stores: stores.clone(),
+            limits,
             principals: principals.clone(),
         };
         let drain_time = std::time::Duration::from_millis(500);
@@ -101,7 +107,7 @@ impl Gateway {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(listener, config, surroundings, shutdown.clone()));
         let client = Client::to(format!("http://{address}"));
-        Self { client, clock, namespaces, stores, principals, folder, place, entropy, shutdown, task }
+        Self { client, clock, namespaces, stores, principals, limits, folder, place, entropy, shutdown, task }
     }
 
     /// Stops in good order.
@@ -114,7 +120,7 @@ impl Gateway {
     /// Stops and starts again over the same database, with a client of its own.
     pub(crate) async fn restart(self) -> Self {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
-        let configured = (self.namespaces.clone(), self.stores.clone(), self.principals.clone());
+        let configured = (self.namespaces.clone(), self.stores.clone(), self.principals.clone(), self.limits);
         let (place, entropy) = (self.place.clone(), self.entropy.clone());
         self.stop().await;
         Self::over(configured, folder, place, clock, entropy).await

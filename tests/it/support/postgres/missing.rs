@@ -120,6 +120,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "leases::wake_ups::postgres::in_order_nobody_sleeps_beside_a_free_lease",
     "leases::wake_ups::replicas::in_a_race_nobody_sleeps_beside_a_free_lease",
     "leases::wake_ups::replicas::in_order_nobody_sleeps_beside_a_free_lease",
+    "limits::quotas::replicas_pass_a_quota_by_what_they_have_not_counted_yet_and_by_no_more",
     "postgres::cluster::a_server_of_our_own_obeys",
     "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth",
     "postgres::commits::a_commit_that_hangs_on_a_new_resource_is_not_called_without_effect",
