@@ -1,6 +1,7 @@
 //! What is let through, seen from the other end of a socket: bounds of connections, heads and bodies, rates, quotas, and
 //! what remains of a gateway under more than it can do.
 
+mod overload;
 mod quotas;
 mod sockets;
 mod table;
