@@ -8,6 +8,7 @@ mod greet;
 mod keyfile;
 mod listen;
 mod notify;
+mod peers;
 mod recover;
 mod reload;
 mod restore;
@@ -44,13 +45,14 @@ use crate::ledger::engine::{Engine, Identity};
 use crate::ledger::read::Reader;
 use crate::ledger::sqlite::OpenMode;
 use crate::ledger::{Committers, Ledger, Setting, WitnessFile, keys, memory, postgres, sqlite};
-use crate::limits::{DRAIN_TIMEOUT_GREATEST_MS, POLICY_NOTES, SPANS_TIMEOUT};
+use crate::limits::{CONNECTIONS_OF_ONE_PART, DRAIN_TIMEOUT_GREATEST_MS, POLICY_NOTES, SPANS_TIMEOUT};
 use crate::telemetry::Levels;
 use crate::telemetry::spans::Spans;
 use crate::tls::listener::Listener;
 
 use desks::Desks;
 use greet::{Greeter, watch_certificate};
+use peers::PerAddress;
 use reload::{InForce, Reloadable, Reloader};
 
 pub use crate::backing::probe::ProbeReport;
@@ -177,6 +179,8 @@ async fn run_with(
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;
     log_differences(&ledger).await?;
     let exporting = collect_spans(&config, &ledger)?;
+    // Before anything is let in: until it is counted nobody knows what is used.
+    ledger.count().await.context("what namespaces with quotas have cannot be counted")?;
     let address = listener.local_addr().context("the listener has no address")?;
     let identity = &ledger.setting().identity;
     info!(%address, engine = identity.engine, durability = identity.durability, "listening");
@@ -187,7 +191,7 @@ async fn run_with(
         ledger,
         dispatch: dispatch.clone(),
         started_at: surroundings.clock.wall(),
-        clock: surroundings.clock,
+        clock: surroundings.clock.clone(),
         entropy: surroundings.entropy,
         stopping: stopping.clone(),
         reloads,
@@ -198,14 +202,17 @@ async fn run_with(
     tokio::spawn(door.ledger.compactor(kept).run());
     tokio::spawn(door.ledger.noter(door.clock.clone()).run());
     tokio::spawn(door.ledger.counting().run());
+    tokio::spawn(door.ledger.keep_counting(door.clock.clone()));
     tokio::spawn(note_policy(door.ledger.clone(), policy, shutdown.clone()));
     if let Some(tls) = &tls {
         tokio::spawn(watch_certificate(tls.clone(), door.clock.clone(), shutdown.clone()));
     }
     tokio::spawn(notify::feed_watchdog(door.ledger.clone(), shutdown.clone()));
     tokio::spawn(drain::stages(shutdown.clone(), stopping.clone(), in_force.clone()));
+    let connections = descriptors::connections();
     let bounds = server::Bounds {
-        connections: descriptors::connections(),
+        connections,
+        per_address: per_address(&config, connections),
         drain_time: Box::new(move || in_force.load().drain_timeout.duration().min(surroundings.drain_time)),
         metrics: door.ledger.metrics().clone(),
         greeter: Greeter::new(tls),
@@ -248,6 +255,14 @@ fn collect_spans(config: &Config, ledger: &Ledger) -> anyhow::Result<Option<Join
     metrics.collect(spans);
     info!(endpoint = tracing.endpoint, per_million = tracing.per_million, "spans are collected");
     Ok(Some(exporting))
+}
+
+/// How many of all connections one address may have.
+fn per_address(config: &Config, connections: usize) -> PerAddress {
+    let part = connections.checked_div(CONNECTIONS_OF_ONE_PART).unwrap_or(connections).max(1);
+    let configured = config.limits.connections_per_address;
+    let most = configured.and_then(|most| usize::try_from(most).ok()).unwrap_or(part);
+    PerAddress { most, with_loopback: configured.is_some() }
 }
 
 /// A client for each store behind HTTP.

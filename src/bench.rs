@@ -9,12 +9,14 @@ mod answer;
 mod cells;
 mod chance;
 mod cluster;
+mod flood;
 mod flushes;
 mod gates;
 mod growth;
 mod histogram;
 mod load;
 mod nginx;
+mod overload;
 mod pace;
 mod peer;
 mod pgbench;
@@ -70,6 +72,8 @@ pub enum Stores {
     Postgres,
     /// None of the two for its own sake: the gateway in front of an upstream.
     Upstreams,
+    /// None of them: what a gateway does under more than it can do.
+    Overload,
 }
 
 impl Stores {
@@ -172,6 +176,9 @@ impl Bench<'_> {
         if flush < flushes::SUSPICIOUS {
             let why = "a flush is faster than a disk; the folder may lie in memory: use --folder";
             self.conditions.left_out.push(why.to_owned());
+        }
+        if self.plan.stores == Stores::Overload {
+            return overload::run(self.plan, self.folder, self.clock, &mut self.results, self.tell).await;
         }
         let embedded = self.plan.stores.has_embedded();
         if self.plan.stores.has_server() {
@@ -280,6 +287,7 @@ fn conditions(plan: &Plan) -> Conditions {
         Stores::Sqlite => "sqlite",
         Stores::Postgres => "postgres",
         Stores::Upstreams => "upstreams",
+        Stores::Overload => "overload",
     };
     let connections: Vec<String> = plan.connections.iter().map(u64::to_string).collect();
     let plan = [

@@ -10,6 +10,7 @@ mod file;
 mod given;
 mod jwt;
 mod keys;
+mod limits;
 mod mistake;
 mod origin;
 mod outside;
@@ -38,6 +39,7 @@ use crate::domain::time::Millis;
 use crate::tls::TlsSettings;
 
 pub use self::tracing::Tracing;
+pub use limits::Limits;
 pub use mistake::{Mistake, Mistakes, Place};
 pub use origin::FileText;
 pub use outside::{Nowhere, Outside, exposed};
@@ -82,6 +84,8 @@ pub struct Config {
     pub namespaces: Namespaces,
     /// The upstreams, by the namespaces whose effects go there.
     pub stores: BTreeMap<Namespace, HttpStore>,
+    /// How much is let through.
+    pub limits: Limits,
     /// Who may do what; without anybody, everybody on this machine may do everything.
     pub principals: Vec<Principal>,
     /// Whose tokens are taken.

@@ -4,6 +4,7 @@ mod access;
 mod events;
 mod exam;
 mod life;
+mod pace;
 mod recovery;
 mod retention;
 mod stores;
@@ -17,6 +18,7 @@ pub use access::*;
 pub use events::*;
 pub use exam::*;
 pub use life::*;
+pub use pace::*;
 pub use recovery::*;
 pub use retention::*;
 pub use stores::*;
@@ -316,8 +318,8 @@ pub const BENCH_FORWARD_CONNECTIONS: u64 = 64;
 /// Rounds of one `bench`, at most.
 pub const BENCH_ROUNDS: u32 = 100;
 
-/// Longest measured time of one cell of `bench`.
-pub const BENCH_SECONDS: Duration = Duration::from_mins(5);
+/// Longest measured time of one cell of `bench`: a flood shows what it does to memory within minutes.
+pub const BENCH_SECONDS: Duration = Duration::from_mins(15);
 
 /// Resources of one `bench`, at most: their names have six digits.
 pub const BENCH_RESOURCES: u64 = 1_000_000;

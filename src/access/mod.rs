@@ -5,8 +5,10 @@
 
 pub mod jwt;
 pub mod key;
+pub mod pace;
 mod roster;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use crate::tls::names::{CertificateName, Shown};
 
 use jwt::Tokens;
 use key::{KeyDigest, KeyId, is_key};
+use pace::{Paces, Passed, Rate, Share, Spent};
 
 pub use roster::Roster;
 
@@ -37,6 +40,8 @@ pub struct Principal {
     pub jwt_subjects: Vec<String>,
     /// The roles in tokens that it is known by, where no principal is known by the subject.
     pub jwt_roles: Vec<String>,
+    /// How often it may ask, where that is its own.
+    pub rate: Option<Rate>,
 }
 
 impl Principal {
@@ -50,6 +55,7 @@ impl Principal {
             certificates: Vec::new(),
             jwt_subjects: Vec::new(),
             jwt_roles: Vec::new(),
+            rate: None,
         }
     }
 }
@@ -163,24 +169,63 @@ pub enum Denied {
     Unavailable(Duration),
 }
 
-/// The roster in force, and how tokens are checked. Clones share both, and each request looks at them once.
+/// The roster in force, how tokens are checked, and how often callers may ask. Clones share all of it.
 #[derive(Debug, Clone)]
 pub struct Access {
     roster: Arc<ArcSwap<Roster>>,
     tokens: Option<Tokens>,
+    /// None: nobody's rate is bounded.
+    paces: Option<Arc<Paces>>,
+    tells_rates: bool,
 }
 
 impl Access {
-    /// Begins with a roster.
+    /// Begins with a roster, and bounds nobody's rate.
     #[must_use]
     pub fn new(roster: Roster) -> Self {
-        Self { roster: Arc::new(ArcSwap::from_pointee(roster)), tokens: None }
+        let roster = Arc::new(ArcSwap::from_pointee(roster));
+        Self { roster, tokens: None, paces: None, tells_rates: false }
     }
 
     /// With an issuer of tokens.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Tokens>) -> Self {
         Self { tokens, ..self }
+    }
+
+    /// Bounds how often those of the roster may ask, and how often strangers may fail.
+    #[must_use]
+    pub fn paced(self, paces: Paces) -> Self {
+        Self { paces: Some(Arc::new(paces)), ..self }
+    }
+
+    /// Answers tell what is left of a rate.
+    #[must_use]
+    pub fn telling_rates(self, tells_rates: bool) -> Self {
+        Self { tells_rates, ..self }
+    }
+
+    /// Whether answers tell what is left of a rate.
+    #[must_use]
+    pub const fn tells_rates(&self) -> bool {
+        self.tells_rates
+    }
+
+    /// Takes a call from the allowance of a caller. None: it has no bound.
+    ///
+    /// # Errors
+    /// [`Spent`] says how long to wait.
+    pub fn take(&self, caller: &Caller, share: Share) -> Result<Option<Passed>, Spent> {
+        let Some(paces) = &self.paces else { return Ok(None) };
+        paces.take(&caller.principal.name, caller.principal.rate, share)
+    }
+
+    /// Notes that somebody has shown nothing that is known here.
+    ///
+    /// # Errors
+    /// [`Spent`]: this address has failed too often.
+    pub fn failed(&self, peer: IpAddr) -> Result<(), Spent> {
+        self.paces.as_ref().map_or(Ok(()), |paces| paces.failed(peer))
     }
 
     /// What is in force now.

@@ -60,6 +60,7 @@ fn fixed(one: &Config, other: &Config) -> Vec<String> {
         ("operation_retention", one.operation_retention != other.operation_retention),
         ("namespaces", one.namespaces != other.namespaces || one.stores != other.stores),
         ("tracing", one.tracing != other.tracing),
+        ("limits", one.limits != other.limits),
         ("jwt", one.jwt != other.jwt),
         ("plaintext", one.plaintext != other.plaintext),
         ("tls", one.tls.is_some() != other.tls.is_some()),

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::SystemClock;
 use crate::access::jwt::Tokens;
+use crate::access::pace::Paces;
 use crate::access::{Access, Roster};
 use crate::config::Config;
 use crate::domain::time::Clock;
@@ -53,7 +54,9 @@ pub(super) fn access(
     clock: Arc<dyn Clock>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Access> {
-    let access = Access::new(Roster::of(config.principals.iter().cloned()));
+    let access = Access::new(Roster::of(config.principals.iter().cloned()))
+        .paced(Paces::new(config.limits.rate, clock.clone()))
+        .telling_rates(config.limits.ratelimit_headers);
     if config.plaintext && !config.listen.ip().to_canonical().is_loopback() {
         warn!(
             address = %config.listen,

@@ -1,6 +1,7 @@
 //! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tracing::{debug, error, info, warn};
 use super::desks::Desks;
 use super::framing::Watched;
 use super::greet::Greeter;
+use super::peers::{Peers, PerAddress};
 use crate::http::{Front, Stopping, TwoLengths};
 use crate::limits::HEADER_TIMEOUT;
 use crate::telemetry::metrics::Metrics;
@@ -36,6 +38,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Bounds {
     /// Connections at once.
     pub(super) connections: usize,
+    /// Connections from one address.
+    pub(super) per_address: PerAddress,
     /// How long requests that are under way may take at the end.
     pub(super) drain_time: Box<dyn Fn() -> Duration + Send + Sync>,
     /// Where connections are counted.
@@ -55,7 +59,7 @@ pub(super) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
-    let cut = CancellationToken::new();
+    let (cut, peers) = (CancellationToken::new(), Peers::new(bounds.per_address));
     bounds.metrics.connections_most.set(bounds.connections);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -65,13 +69,17 @@ pub(super) async fn serve(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);
-    while let Some(stream) = accept(&listener, &stopping.draining).await {
+    while let Some((stream, address)) = accept(&listener, &stopping.draining).await {
+        let Some(guest) = peers.admit(address.ip()) else {
+            debug!(%address, "a connection was closed: its address has as many as it may have");
+            continue;
+        };
         // Beyond the bound, further connections wait in the kernel's queue.
         let permit = tokio::select! {
             permit = connections.clone().acquire_owned() => permit,
             () = stopping.draining.cancelled() => break,
         };
-        let front = front.clone();
+        let visit = front.visited(address.ip());
         let (http, watcher, cut) = (http.clone(), graceful.watcher(), cut.clone());
         let metrics = bounds.metrics.clone();
         metrics.connected.one();
@@ -83,13 +91,13 @@ pub(super) async fn serve(
             let Some((stream, peer)) = greeter.greet(stream, &stopping).await else { return };
             let (stream, seen) = Watched::new(stream);
             let service = service_fn(move |mut request: Request<Incoming>| {
-                let (front, peer) = (front.clone(), peer.clone());
+                let (visit, peer) = (visit.clone(), peer.clone());
                 let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
                 if is_chunked && !seen.one_length() {
                     request.extensions_mut().insert(TwoLengths);
                 }
                 async move {
-                    let mut response = front.serve(request, peer).await;
+                    let mut response = visit.serve(request, peer).await;
                     if is_chunked {
                         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     }
@@ -105,7 +113,7 @@ pub(super) async fn serve(
                 }
                 () = cut.cancelled() => debug!("a connection was cut at the end of the drain time"),
             }
-            drop(permit);
+            drop((permit, guest));
         });
     }
     drop(listener);
@@ -135,17 +143,20 @@ fn moved(stream: std::net::TcpStream) -> Option<TcpStream> {
 }
 
 /// A connection that waits on no runtime yet.
-async fn accept(listener: &TcpListener, shutdown: &CancellationToken) -> Option<std::net::TcpStream> {
+async fn accept(
+    listener: &TcpListener,
+    shutdown: &CancellationToken,
+) -> Option<(std::net::TcpStream, SocketAddr)> {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shutdown.cancelled() => return None,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 let ready = stream.set_nodelay(true).and_then(|()| stream.into_std());
                 match ready {
-                    Ok(stream) => return Some(stream),
+                    Ok(stream) => return Some((stream, address)),
                     Err(error) => debug!(%error, "a connection was gone before it was served"),
                 }
             }

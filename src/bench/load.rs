@@ -194,7 +194,7 @@ async fn connection(
 }
 
 /// Sequences have sixteen digits from the first to the last.
-const SEQUENCE_BASE: u64 = 1_000_000_000_000_000;
+pub(super) const SEQUENCE_BASE: u64 = 1_000_000_000_000_000;
 
 /// One connection and what has come on it.
 pub(super) struct Wire {
@@ -212,13 +212,19 @@ impl Wire {
 
     /// Sends a request and reads its whole answer, which must be a success.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Result<Answer, String> {
+        let answer = self.exchange(request).await?;
+        if (200..300).contains(&answer.status) {
+            return Ok(answer);
+        }
+        Err(format!("{}: {}", answer.status, self.shown(answer.body)))
+    }
+
+    /// Sends a request and reads its whole answer, whatever it says.
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<Answer, String> {
         self.stream.write_all(request).await.map_err(|error| format!("cannot send: {error}"))?;
         loop {
             match parse(&self.come) {
-                Parsed::Whole(answer) if (200..300).contains(&answer.status) => return Ok(answer),
-                Parsed::Whole(answer) => {
-                    return Err(format!("{}: {}", answer.status, self.shown(answer.body)));
-                }
+                Parsed::Whole(answer) => return Ok(answer),
                 Parsed::Foreign(why) => return Err(format!("{why}: {}", self.shown(0))),
                 Parsed::Part if self.come.len() >= BENCH_ANSWER_BYTES => return Err("too long".to_owned()),
                 Parsed::Part => {}
@@ -236,6 +242,12 @@ impl Wire {
         self.come.get(answer.body..answer.length).unwrap_or_default()
     }
 
+    /// Whether the head of an answer has a line that begins so, in small letters.
+    pub(super) fn has_header(&self, answer: &Answer, beginning: &[u8]) -> bool {
+        let head = self.come.get(..answer.body).unwrap_or_default();
+        head.split(|byte| *byte == b'\n').any(|line| line.starts_with(beginning))
+    }
+
     /// Makes room for the next answer.
     pub(super) fn forget(&mut self, answer: &Answer) {
         self.come.drain(..answer.length.min(self.come.len()));
@@ -247,7 +259,7 @@ impl Wire {
     }
 
     /// The beginning of what came, for a person.
-    fn shown(&self, from: usize) -> String {
+    pub(super) fn shown(&self, from: usize) -> String {
         let shown: Vec<u8> = self.come.iter().skip(from).take(BENCH_FAULT_BYTES).copied().collect();
         String::from_utf8_lossy(&shown).into_owned()
     }

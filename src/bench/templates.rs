@@ -26,6 +26,18 @@ issuer = { external = \"trusted\" }
 scope = 1
 ";
 
+/// For the overload: what is written, and leases that are kept meanwhile.
+const OVERLOADED: &str = "\
+seal_key_file = \"fencegate.key\"
+
+[namespaces.bench]
+policy = \"ordered\"
+contract = \"observed\"
+issuer = { external = \"trusted\" }
+
+[namespaces.kept]
+";
+
 /// The same resources with an upstream behind them. Every write is admitted, so it is sent once and recorded twice.
 fn behind_http(upstream: SocketAddr) -> String {
     format!(
@@ -98,6 +110,11 @@ pub(super) fn sqlite(home: &Path) -> String {
 /// Starts a gateway on a database, with its key beside its configuration.
 pub(super) async fn gateway(home: &Path, database: &str, log: Option<&str>) -> anyhow::Result<Server> {
     serve(tied(&own_program()?, home)?, &configure(home, database, NAMESPACES)?, log).await
+}
+
+/// Starts a gateway on an empty SQLite file, with a namespace for leases beside that of the load.
+pub(super) async fn overloaded(home: &Path, log: Option<&str>) -> anyhow::Result<Server> {
+    serve(tied(&own_program()?, home)?, &configure(home, &sqlite(home), OVERLOADED)?, log).await
 }
 
 /// Starts a gateway on SQLite in front of an upstream.

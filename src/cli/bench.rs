@@ -29,6 +29,8 @@ enum Only {
     Postgres,
     /// The gateway and nginx in front of an upstream
     Upstreams,
+    /// The gateway on SQLite under ten times what it can do
+    Overload,
 }
 
 /// What `bench` takes.
@@ -115,6 +117,7 @@ impl Bench {
                 Some(Only::Sqlite) => Stores::Sqlite,
                 Some(Only::Postgres) => Stores::Postgres,
                 Some(Only::Upstreams) => Stores::Upstreams,
+                Some(Only::Overload) => Stores::Overload,
             },
             postgres: self.postgres,
             folder: self.folder.unwrap_or_else(std::env::temp_dir),

@@ -11,6 +11,7 @@ use super::Database;
 use super::database;
 use super::given::{Given, Slot};
 use super::jwt::JwtDraft;
+use super::limits::{LimitsDraft, QuotaDraft};
 use super::mistake::{Mistakes, Place};
 use super::principals::PrincipalsDraft;
 use super::store::StoreDraft;
@@ -41,6 +42,7 @@ pub(super) struct Draft {
     pub(super) drain_timeout: Slot<Millis>,
     /// By name; `None` is `"*"`.
     pub(super) namespaces: BTreeMap<Option<Namespace>, NamespaceDraft>,
+    pub(super) limits: LimitsDraft,
     pub(super) principals: PrincipalsDraft,
     pub(super) jwt: JwtDraft,
     pub(super) tls: TlsDraft,
@@ -65,6 +67,7 @@ pub(super) struct NamespaceDraft {
     pub(super) lock_delay_ms: Slot<u64>,
     pub(super) max_hold_ms: Slot<u64>,
     pub(super) order: Slot<WaitOrder>,
+    pub(super) quota: QuotaDraft,
 }
 
 /// The policy without its option.
@@ -179,6 +182,7 @@ impl NamespaceDraft {
             lock_delay_ms: Slot::Absent,
             max_hold_ms: Slot::Absent,
             order: Slot::Absent,
+            quota: QuotaDraft::default(),
         }
     }
 

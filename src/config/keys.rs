@@ -26,6 +26,7 @@ pub(super) const ROOT: Table = Table {
         "log",
         "drain_delay",
         "drain_timeout",
+        "limits",
         "namespaces",
         "principals",
         "jwt",
@@ -37,7 +38,7 @@ pub(super) const ROOT: Table = Table {
 
 /// `[namespaces.NAME]`.
 pub(super) const NAMESPACE: Table = Table {
-    keys: &["store", "policy", "gapless", "contract", "issuer", "scope", "max_body_bytes", "lease"],
+    keys: &["store", "policy", "gapless", "contract", "issuer", "scope", "max_body_bytes", "lease", "quota"],
     later: &[],
 };
 
@@ -84,9 +85,21 @@ pub(super) const STAMP: Table = Table { keys: &["header", "json"], later: &[] };
 /// `credentials = { … }` of a store.
 pub(super) const CREDENTIALS: Table = Table { keys: &["header", "file", "variable"], later: &[] };
 
+/// `[limits]`.
+pub(super) const LIMITS: Table = Table {
+    keys: &["requests_per_second", "burst", "connections_per_address", "ratelimit_headers"],
+    later: &[],
+};
+
+/// `rate = { … }` of a principal.
+pub(super) const RATE: Table = Table { keys: &["requests_per_second", "burst"], later: &[] };
+
+/// `quota = { … }` of a namespace.
+pub(super) const QUOTA: Table = Table { keys: &["resources", "operations", "bytes"], later: &[] };
+
 /// `[principals.NAME]`.
 pub(super) const PRINCIPAL: Table =
-    Table { keys: &["permissions", "keys", "certificates", "jwt_subjects", "jwt_roles"], later: &[] };
+    Table { keys: &["permissions", "keys", "certificates", "jwt_subjects", "jwt_roles", "rate"], later: &[] };
 
 /// One item of `keys = [ … ]` of a principal.
 pub(super) const PRINCIPAL_KEY: Table = Table { keys: &["id", "sha256", "expires_at"], later: &[] };
@@ -178,7 +191,7 @@ fn home_of(key: &str) -> Option<&'static str> {
         | "log"
         | "drain_delay"
         | "drain_timeout" => Some("at the top of the file, before the first [table]"),
-        "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" => {
+        "store" | "policy" | "gapless" | "contract" | "issuer" | "scope" | "lease" | "quota" => {
             Some("under [namespaces.NAME]")
         }
         "ttl_ms" | "min_ttl_ms" | "max_ttl_ms" | "lock_delay_ms" | "max_hold_ms" | "order" => {
@@ -187,6 +200,9 @@ fn home_of(key: &str) -> Option<&'static str> {
         "max_body_bytes" => Some("at the top of the file, or under [namespaces.NAME]"),
         "json" => Some("in `stamp = { … }` of a store"),
         "header" => Some("in `stamp = { … }` or `credentials = { … }` of a store"),
+        "requests_per_second" | "burst" => Some("under [limits], or in `rate = { … }` of a principal"),
+        "connections_per_address" | "ratelimit_headers" => Some("under [limits]"),
+        "resources" | "operations" | "bytes" => Some("in `quota = { … }` of a namespace"),
         key if PRINCIPAL.keys.contains(&key) => Some("under [principals.NAME]"),
         key if TLS.keys.contains(&key) => Some("under [tls]"),
         key if key != "issuer" && JWT.keys.contains(&key) => Some("under [jwt]"),

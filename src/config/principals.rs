@@ -7,6 +7,7 @@ use toml_edit::TableLike;
 use super::given::{Given, ListItem};
 use super::jwt::JwtDraft;
 use super::keys::{PRINCIPAL, PRINCIPAL_KEY, note_unknown};
+use super::limits;
 use super::mistake::{Mistakes, Place};
 use super::tls::TlsDraft;
 use crate::access::key::{ApiKey, KeyDigest, KeyId, is_key};
@@ -119,6 +120,7 @@ fn principal(
             "certificates" => made.certificates = certificates(&given, mistakes),
             "jwt_subjects" => made.jwt_subjects = texts(&given, mistakes),
             "jwt_roles" => made.jwt_roles = texts(&given, mistakes),
+            "rate" => made.rate = limits::rate(&given, mistakes),
             _ => note_unknown(part, &given, PRINCIPAL, mistakes),
         }
     }

@@ -46,6 +46,7 @@ pub(super) fn settle(draft: &Draft, base: &Path, outside: &dyn Outside, mistakes
         drain_timeout: draft.drain_timeout.or(Millis::of(DRAIN_TIMEOUT)),
         namespaces,
         stores,
+        limits: draft.limits.settle(mistakes),
         principals,
         jwt,
         tls,
@@ -180,6 +181,7 @@ fn rules(
         max_hold: max_hold(key, draft, &ttl, mistakes),
         order: draft.order.or(WaitOrder::Race),
         max_body_bytes: draft.max_body_bytes.or(max_body_bytes),
+        quota: draft.quota.settle(),
         upstream: match store {
             Settled::Http(store) => Some(store.rules()),
             Settled::Document | Settled::Mistaken => None,

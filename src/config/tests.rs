@@ -2,6 +2,7 @@
 
 mod doors;
 mod layers;
+mod limits;
 mod mistakes;
 mod store_mistakes;
 mod stores;
@@ -9,7 +10,7 @@ mod stores;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, Database, FileText, Flags, KeySource, Mistakes, Nowhere, Sources, Variables};
+use super::{Config, Database, FileText, Flags, KeySource, Limits, Mistakes, Nowhere, Sources, Variables};
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 use crate::domain::resource::Namespace;
@@ -54,6 +55,7 @@ fn no_file_at_all_is_a_working_gateway() {
             drain_timeout: Millis::new(25_000),
             namespaces: Namespaces::default(),
             stores: BTreeMap::new(),
+            limits: Limits::default(),
             principals: Vec::new(),
             jwt: None,
             tls: None,

@@ -22,6 +22,9 @@ const PREFIX: &str = "FENCEGATE_";
 /// What those of namespaces go on with.
 const NAMESPACES: &str = "NAMESPACES__";
 
+/// What those of limits go on with.
+const LIMITS: &str = "LIMITS__";
+
 /// Most letters in which a name may differ from a known one and still be taken for a slip of the pen. Others are left
 /// alone: a cluster puts variables of its own, such as `FENCEGATE_SERVICE_HOST`, into every process.
 const SLIP_LETTERS: usize = 2;
@@ -57,7 +60,7 @@ enum Form {
 }
 
 /// The keys of a namespace as their variables end, with the table that each stands in.
-const NAMESPACE_KEYS: [(&str, Home, &str, Form); 39] = [
+const NAMESPACE_KEYS: [(&str, Home, &str, Form); 43] = [
     ("STORE", Home::Namespace, "store", Form::Text),
     ("STORE__HTTP", Home::Store, "http", Form::Text),
     ("STORE__CLASS", Home::Store, "class", Form::Text),
@@ -97,6 +100,10 @@ const NAMESPACE_KEYS: [(&str, Home, &str, Form); 39] = [
     ("LEASE__LOCK_DELAY_MS", Home::Lease, "lock_delay_ms", Form::Toml),
     ("LEASE__MAX_HOLD_MS", Home::Lease, "max_hold_ms", Form::Toml),
     ("LEASE__ORDER", Home::Lease, "order", Form::Text),
+    ("QUOTA", Home::Namespace, "quota", Form::Toml),
+    ("QUOTA__RESOURCES", Home::Quota, "resources", Form::Toml),
+    ("QUOTA__OPERATIONS", Home::Quota, "operations", Form::Toml),
+    ("QUOTA__BYTES", Home::Quota, "bytes", Form::Toml),
 ];
 
 /// The table that a key stands in.
@@ -108,6 +115,7 @@ enum Home {
     Credentials,
     Issuer,
     Lease,
+    Quota,
 }
 
 impl Home {
@@ -120,6 +128,7 @@ impl Home {
             Self::Credentials => "store.credentials.",
             Self::Issuer => "issuer.",
             Self::Lease => "lease.",
+            Self::Quota => "quota.",
         }
     }
 }
@@ -144,13 +153,15 @@ pub(super) fn take(variables: &Variables, draft: &mut Draft, mistakes: &mut Mist
             "MAX_CONNECTIONS" | "MAX_BODY_BYTES" | "PLAINTEXT" => {
                 take_root(&variable, Form::Toml, draft, mistakes);
             }
+            "LIMITS" => take_limits(&variable, draft, mistakes),
             "WITNESS" => take_witness(&variable, draft, mistakes),
             "TRACING__OTLP_ENDPOINT" => take_tracing("otlp_endpoint", &variable, Form::Text, draft, mistakes),
             "TRACING__SAMPLE_RATIO" => take_tracing("sample_ratio", &variable, Form::Toml, draft, mistakes),
             "SEAL_KEY" => draft.seal_key = seal_key(&variable, mistakes),
-            _ => match key.strip_prefix(NAMESPACES) {
-                Some(rest) => take_namespace(rest, &variable, draft, mistakes),
-                None => take_table(&variable, draft, mistakes),
+            _ => match (key.strip_prefix(NAMESPACES), key.strip_prefix(LIMITS)) {
+                (Some(rest), _) => take_namespace(rest, &variable, draft, mistakes),
+                (None, Some(rest)) => take_limit(rest, &variable, draft, mistakes),
+                (None, None) => take_table(&variable, draft, mistakes),
             },
         }
     }
@@ -241,6 +252,22 @@ fn take_table(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistake
     }
 }
 
+/// The whole table of limits, in braces.
+fn take_limits(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    if let Some(item) = variable.item("limits", Form::Toml, mistakes) {
+        draft.limits.take(&spot("limits", &item, variable.place), mistakes);
+    }
+}
+
+/// One of them.
+fn take_limit(rest: &str, variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
+    let name = rest.to_lowercase();
+    let key = format!("limits.{name}");
+    if let Some(item) = variable.item(&key, Form::Toml, mistakes) {
+        draft.limits.take_key(&name, &spot(&key, &item, variable.place), mistakes);
+    }
+}
+
 /// As the others, but empty is a value.
 fn take_witness(variable: &Variable<'_>, draft: &mut Draft, mistakes: &mut Mistakes) {
     if variable.value == Some("") {
@@ -285,6 +312,7 @@ fn take_namespace(rest: &str, variable: &Variable<'_>, draft: &mut Draft, mistak
         Home::Credentials => walk::credentials_key,
         Home::Issuer => walk::issuer_key,
         Home::Lease => walk::lease_key,
+        Home::Quota => walk::quota_key,
     };
     take(key, &given, namespace, mistakes);
 }
@@ -366,6 +394,7 @@ fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         "TRACING__OTLP_ENDPOINT",
         "TRACING__SAMPLE_RATIO",
         "PLAINTEXT",
+        "LIMITS",
     ];
     let near = known
         .into_iter()

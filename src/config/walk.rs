@@ -5,6 +5,7 @@ use toml_edit::TableLike;
 use super::draft::{Draft, NamespaceDraft};
 use super::given::{Given, Slot};
 use super::keys::{self, CREDENTIALS, ISSUER, LEASE, NAMESPACE, ROOT, STAMP, STORE, TRACING, Table};
+use super::limits::QUOTA_EXAMPLE;
 use super::mistake::Mistakes;
 use super::origin::Origin;
 use super::store::NO_SECRET_HERE;
@@ -14,6 +15,7 @@ pub(super) fn root(table: &dyn TableLike, origin: Origin<'_>, draft: &mut Draft,
     for (name, given) in origin.entries(table, "") {
         match name {
             "namespaces" => namespaces(&given, draft, mistakes),
+            "limits" => draft.limits.take(&given, mistakes),
             "principals" => draft.principals.take(&given, mistakes),
             "tracing" => {
                 let Some(table) = given.table("[tracing]", mistakes) else { continue };
@@ -75,6 +77,10 @@ pub(super) fn namespace_key(
                 lease_key(name, &given, namespace, mistakes);
             }
         }
+        ("quota", _) => {
+            let Some(table) = given.table(QUOTA_EXAMPLE, mistakes) else { return };
+            namespace.quota.take(table, given, mistakes);
+        }
         (_, _) => {
             let known = namespace.take(name, given, mistakes);
             note_unknown(known, name, given, NAMESPACE, mistakes);
@@ -106,6 +112,16 @@ pub(super) fn issuer_key(
 ) {
     let known = namespace.take_issuer(name, given, mistakes);
     note_unknown(known, name, given, ISSUER, mistakes);
+}
+
+/// Takes one key of `quota = { … }`.
+pub(super) fn quota_key(
+    name: &str,
+    given: &Given<'_>,
+    namespace: &mut NamespaceDraft,
+    mistakes: &mut Mistakes,
+) {
+    namespace.quota.take_key(name, given, mistakes);
 }
 
 /// Takes one key of `store = { … }`, those with a table of their own included.

@@ -17,6 +17,7 @@ pub mod policy;
 pub mod position;
 pub mod precondition;
 pub mod principal;
+pub mod quota;
 pub mod redefinition;
 pub mod resource;
 pub mod seal;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::lease::{Ttl, TtlBounds, WaitOrder};
 use super::policy::Definition;
+use super::quota::Quota;
 use super::resource::Namespace;
 use super::store::StoreRules;
 use super::time::Millis;
@@ -27,6 +28,8 @@ pub struct NamespaceRules {
     pub order: WaitOrder,
     /// Largest body, in bytes.
     pub max_body_bytes: u64,
+    /// How much it may have; each namespace of `"*"` for itself.
+    pub quota: Quota,
     /// Of a store behind HTTP, and only of one: what the rules need to know of it.
     pub upstream: Option<StoreRules>,
 }
@@ -54,6 +57,7 @@ impl Default for NamespaceRules {
             max_hold: None,
             order: WaitOrder::Race,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            quota: Quota::default(),
             upstream: None,
         }
     }
@@ -102,6 +106,12 @@ impl Namespaces {
     /// The namespaces that are configured by name, in order.
     pub fn named(&self) -> impl Iterator<Item = (&Namespace, &NamespaceRules)> {
         self.named.iter()
+    }
+
+    /// Whether any namespace has a quota.
+    #[must_use]
+    pub fn have_quotas(&self) -> bool {
+        self.named.values().chain(&self.any).any(|rules| rules.quota != Quota::default())
     }
 
     /// Whether names that are not configured are namespaces too.

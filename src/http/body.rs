@@ -3,6 +3,7 @@
 //! Memory is reserved before more is read, so that many large bodies at once become 503 and not a process that the
 //! kernel ends.
 
+mod pace;
 mod spooled;
 
 use std::pin::Pin;
@@ -23,6 +24,8 @@ use crate::limits::{BODY_STEP_BYTES, LINGER_BYTES, LINGER_PAUSE, LINGER_TIME, OF
 
 use super::json::unreadable;
 use super::problem::{Code, Problem};
+
+use pace::Pace;
 
 pub(super) use spooled::Spooled;
 
@@ -77,14 +80,11 @@ impl Payload {
         }
         let mut room = Room::first(memory, allowance.copies, declared)?;
         let Some(body) = &mut self.body else { return Ok(Held { bytes: Bytes::new(), memory: room.held }) };
-        let reading = collect(body, declared, allowance, &mut room);
-        let Ok(read) = tokio::time::timeout(patience, reading).await else {
+        let read = collect(body, declared, allowance, &mut room, &Pace::begin(patience)).await;
+        if is_too_slow(&read) {
             // Whoever sends this slowly is not read on.
             self.body = None;
-            let seconds = patience.as_secs();
-            let detail = format!("the body did not arrive within {seconds} s; send the request again");
-            return Err(Problem::new(Code::RequestTimeout, detail));
-        };
+        }
         let bytes = read?;
         self.body = None;
         Ok(Held { bytes, memory: room.held })
@@ -197,7 +197,10 @@ fn kib(bytes: u64, copies: u64) -> u32 {
 }
 
 fn no_room() -> Problem {
-    Problem::new(Code::Overloaded, "too many large bodies are under way; send the request again in 1 s")
+    Problem::new(
+        Code::Overloaded,
+        "too many large bodies are under way; send the request again after the time in Retry-After",
+    )
 }
 
 /// A body of one piece is taken as it is; pieces are put together as they come.
@@ -206,13 +209,15 @@ async fn collect(
     declared: u64,
     allowance: &Allowance,
     room: &mut Room<'_>,
+    pace: &Pace,
 ) -> Result<Bytes, Problem> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| cut_off())?.into_data() else { continue };
+    let mut arrived = 0_u64;
+    while let Some(frame) = pace.next(body, arrived).await? {
+        let Ok(data) = frame.into_data() else { continue };
         let so_far = first.len().saturating_add(whole.len()).saturating_add(data.len());
-        let arrived = u64::try_from(so_far).unwrap_or(u64::MAX);
+        arrived = u64::try_from(so_far).unwrap_or(u64::MAX);
         if arrived > allowance.limit {
             return Err(too_large(allowance));
         }
@@ -230,6 +235,10 @@ async fn collect(
         whole.extend_from_slice(&data);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+fn is_too_slow<T>(read: &Result<T, Problem>) -> bool {
+    read.as_ref().is_err_and(|problem| problem.code() == Code::RequestTimeout)
 }
 
 fn too_large(allowance: &Allowance) -> Problem {

@@ -120,6 +120,15 @@ impl Hall {
         })
     }
 
+    /// Reads what keeps a lease or gives it back: some reads are left to it when all others are taken.
+    pub(super) async fn read_reserved<T, F>(&self, ask: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
+    {
+        self.door.ledger.read_reserved(ask).await.map_err(|unserved| problem::unserved(&unserved, None))
+    }
+
     /// Reads committed state.
     pub(super) async fn read<T, F>(&self, ask: F) -> Result<T, Problem>
     where

@@ -70,6 +70,8 @@ pages! {
     "precondition_failed",
     "precondition_required",
     "quarantined",
+    "quota_exceeded",
+    "rate_limited",
     "reason_required",
     "request_mismatch",
     "request_timeout",

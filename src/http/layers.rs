@@ -23,7 +23,9 @@ use crate::telemetry::spans::{Side, Span};
 
 use super::problem::{Instance, Problem};
 use super::routes::is_data_plane;
-use super::wire::{FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, X_REQUEST_ID};
+use super::wire::{
+    FENCING_GUARANTEE, FENCING_SOURCE, FENCING_WARNING, RATELIMIT, RATELIMIT_POLICY, X_REQUEST_ID,
+};
 use super::{Door, Hall, extract};
 
 /// W3C Trace Context.
@@ -100,7 +102,7 @@ async fn rendered(
     let data_plane = is_data_plane(uri.path());
     let mut response = guarded(request, serve).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let known = [FENCING_GUARANTEE, FENCING_WARNING];
+        let known = [FENCING_GUARANTEE, FENCING_WARNING, RATELIMIT, RATELIMIT_POLICY];
         let kept = known.map(|name| (response.headers_mut().remove(&name), name));
         response =
             problem.render(&Instance { path: uri.path().to_owned(), request_id, trace_id, safe, data_plane });

@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::access::pace::Share;
 use crate::domain::counter::{Epoch, Incarnation, Token};
 use crate::domain::lease::{AcquisitionId, EndCause, Holder, LeaseState};
 use crate::domain::namespaces::Namespaces;
@@ -138,7 +139,7 @@ pub(super) async fn leased(asked: &Asked<'_>, id: &AcquisitionId) -> Result<(), 
         return Ok(());
     }
     let (bucket, hash) = (id.bucket(), id.hash());
-    let found = asked.hall.read(move |reader| reader.lease(bucket, hash)).await?;
+    let found = asked.hall.read_reserved(move |reader| reader.lease(bucket, hash)).await?;
     let may =
         |found: LeaseRead| asked.may_all(Permission::Lease, found.lease.members().map(|(name, _)| name));
     if found.is_some_and(may) {
@@ -151,7 +152,11 @@ pub(super) async fn leased(asked: &Asked<'_>, id: &AcquisitionId) -> Result<(), 
 pub(super) async fn control_body(asked: &Asked<'_>, payload: &mut Payload) -> Result<Held, Problem> {
     let limit = u64::try_from(CONTROL_BODY_BYTES).unwrap_or(u64::MAX);
     let allowance = Allowance { limit, whose: "this call".to_owned(), copies: 1 };
-    payload.read(&allowance, &asked.hall.bodies, BODY_TIMEOUT).await
+    let memory = match asked.share {
+        Share::Ordinary => &asked.hall.bodies,
+        Share::Reserved => &asked.hall.reserved_bodies,
+    };
+    payload.read(&allowance, memory, BODY_TIMEOUT).await
 }
 
 /// The lease as it is shown; with its tokens, which are in the order of its members, only to whom it was just granted.

@@ -27,6 +27,7 @@ mod names;
 mod namespaces;
 mod observe;
 mod operations;
+mod pace;
 pub mod problem;
 mod query;
 mod relay;
@@ -37,6 +38,7 @@ mod routes;
 mod stopping;
 mod timeline;
 mod transfer;
+mod visit;
 mod warning;
 mod whoami;
 mod wire;
@@ -45,25 +47,24 @@ mod writes;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use hyper::body::{Body as _, Incoming};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::Span;
 
-use crate::access::{Access, Caller, Peer};
+use crate::access::pace::Share;
+use crate::access::{Access, Caller};
 use crate::dispatch::Dispatch;
 use crate::domain::entropy::Entropy;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::principal::PrincipalName;
 use crate::domain::time::{Clock, Timestamp};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Unserved};
 use crate::limits;
 
 use body::Payload;
@@ -79,6 +80,7 @@ pub use reloads::{Reload, Reloads};
 pub use resources::render_control;
 pub use routes::{Call, Route, routes};
 pub use stopping::Stopping;
+pub use visit::Visit;
 pub use wire::render_receipt;
 
 /// What the door stands on.
@@ -107,6 +109,8 @@ struct Hall {
     door: Door,
     /// Memory for bodies, in KiB.
     bodies: Arc<Semaphore>,
+    /// The same for bodies of what goes through when nothing else does.
+    reserved_bodies: Arc<Semaphore>,
     /// Room on disk for bodies that go to upstreams, in KiB.
     spooled: Arc<Semaphore>,
     /// Streams of events that may still be begun.
@@ -128,6 +132,7 @@ struct Asked<'a> {
     head: &'a Parts,
     query: Query,
     caller: &'a Caller,
+    share: Share,
 }
 
 impl Asked<'_> {
@@ -166,6 +171,7 @@ impl Front {
         let hall = Arc::new(Hall {
             door,
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
+            reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
             listeners: Arc::new(Semaphore::new(limits::EVENT_STREAMS)),
             request_ids: RequestIds::default(),
@@ -187,17 +193,6 @@ impl Front {
         }
         let data_plane = routes().iter().find(|route| route.is_data_plane());
         Self { hall, data_plane, others: others.fallback(unknown) }
-    }
-
-    /// Answers a request of a connection, at whose other end somebody may have shown a certificate.
-    pub async fn serve(&self, request: axum::http::Request<Incoming>, peer: Option<Peer>) -> Response {
-        // Most requests have no body, and a place for one on the heap is then not needed.
-        let mut request =
-            request.map(|body| if body.is_end_stream() { Body::empty() } else { Body::new(body) });
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
-        }
-        self.answer(request).await
     }
 
     /// Requests that are being answered: a stop waits for them.
@@ -222,13 +217,23 @@ impl Front {
 async fn served(hall: &Hall, route: &'static Route, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let mut payload = Payload::new(&head.headers, body);
-    let caller = if route.is_open() { Ok(Caller::nobody()) } else { gate::identified(hall, &head).await };
+    let caller = if route.is_open() { Ok(Caller::nobody()) } else { pace::identified(hall, &head).await };
+    let mut pace = Ok(None);
     let answer = match &caller {
-        Ok(caller) => called(hall, route, &head, &mut payload, caller).await,
+        Ok(caller) => {
+            if !route.is_open() {
+                pace = pace::take(hall, route.share(&head.method), caller);
+            }
+            match pace {
+                Ok(_) => called(hall, route, &head, &mut payload, caller).await,
+                Err(spent) => Err(pace::too_often(caller, spent)),
+            }
+        }
         Err(problem) => Err(problem.clone()),
     };
     payload.linger();
     let mut response = answer.unwrap_or_else(IntoResponse::into_response);
+    pace::tell(hall, pace, &mut response);
     if let Ok(caller) = &caller {
         if route.is_data_plane()
             && let Some(guarantee) = names::guarantee_of(&head.uri, hall.namespaces(), caller.rules())
@@ -255,11 +260,15 @@ async fn called(
     extract::single(&head.headers)?;
     // What the query of the data plane means, the store behind it tells.
     let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };
-    let asked = Asked { hall, head, query, caller };
+    let asked = Asked { hall, head, query, caller, share: call.share };
     let answer = match call.run {
         Run::Read(read) => read(asked).await,
         Run::Change(_) if !call.outlasts && hall.door.stopping.draining.is_cancelled() => {
             Err(problem::draining())
+        }
+        // What could not be queued is not read either: a refusal then costs next to nothing.
+        Run::Change(_) if call.share == Share::Ordinary && hall.door.ledger.is_full() => {
+            Err(problem::unserved(&Unserved::Overloaded, None))
         }
         Run::Change(change) => change(asked, payload).await,
     };

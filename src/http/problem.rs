@@ -231,6 +231,9 @@ impl Problem {
         if self.code == Code::Internal && instance.safe {
             self.code = Code::InternalUnchanged;
         }
+        if self.code == Code::Overloaded {
+            self.more.retry_after = self.more.retry_after.map(|wait| spread(wait, instance.request_id));
+        }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, PROBLEM_JSON);
         self.fill(&mut headers, instance);
@@ -302,11 +305,21 @@ impl IntoResponse for Problem {
 
 /// What a caller is told to wait unless the case knows better.
 fn usual_wait(code: Code) -> Option<Duration> {
-    if matches!(code, Code::IssuerBehind | Code::DefinitionDiffers | Code::Quarantined) {
+    if matches!(code, Code::IssuerBehind | Code::DefinitionDiffers | Code::Quarantined | Code::QuotaExceeded)
+    {
         return Some(limits::RETRY_AFTER_A_PERSON);
     }
     // After a time-out there is nothing to wait for: the client was slow, not the gateway.
     (code.retryable() && code != Code::RequestTimeout).then_some(limits::RETRY_AFTER)
+}
+
+/// Who was refused in one moment is told to come back in different ones: request ids are counted up, and the multiplication
+/// spreads numbers that follow each other evenly (Knuth, volume 3, section 6.4).
+fn spread(wait: Duration, request: Uuid) -> Duration {
+    let (_, low) = request.as_u64_pair();
+    let chance = low.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let span = limits::RETRY_SPREAD_SECONDS.saturating_mul(1_000);
+    wait.saturating_add(Duration::from_millis(chance.checked_rem(span).unwrap_or_default()))
 }
 
 /// `Retry-After` counts whole seconds; less than one would mean "at once".
@@ -318,8 +331,17 @@ fn whole_seconds(wait: Duration) -> u64 {
 /// A command that got no outcome. `location` is where the outcome can be asked for, if it is one of an operation.
 pub(super) fn unserved(unserved: &Unserved, location: Option<String>) -> Problem {
     match unserved {
-        Unserved::Overloaded => {
-            Problem::new(Code::Overloaded, "the queue is full; send the request again in 1 s")
+        Unserved::Overloaded => Problem::new(
+            Code::Overloaded,
+            "the queue is full; send the request again after the time in Retry-After",
+        ),
+        Unserved::OverQuota { namespace, what, bound } => {
+            let detail = format!(
+                "namespace {namespace:?} may have {bound} {}, and this would be more; remove what is not needed any more, or \
+                 have the quota raised",
+                what.word()
+            );
+            Problem::new(Code::QuotaExceeded, detail)
         }
         Unserved::Draining => draining(),
         Unserved::Unavailable(Effect::None | Effect::Applied) | Unserved::Unready(_) => Problem::new(

@@ -13,6 +13,7 @@ use super::{
     Asked, acquire, advance, audit, control, definition, docs, epoch, events, fenced, health, leases,
     metrics, namespaces, observe, operations, resolve, resources, timeline, transfer, whoami, writes,
 };
+use crate::access::pace::Share;
 use crate::domain::permission::Permission::{Admin, Advance, Lease, Operate, Read, Write};
 use crate::protocol::control::ControlVerb;
 
@@ -49,7 +50,16 @@ pub struct Call {
     /// Whether it is served though it may change something and the process drains: what keeps a lease, ends one or hands it
     /// over, so that no owner loses its work to the stop of a gateway.
     pub(super) outlasts: bool,
+    /// Which allowance it takes from.
+    pub(super) share: Share,
     pub(super) run: Run,
+}
+
+impl Call {
+    /// It goes through when ordinary calls do not.
+    const fn reserved(self) -> Self {
+        Self { share: Share::Reserved, ..self }
+    }
 }
 
 impl Route {
@@ -66,6 +76,11 @@ impl Route {
             words.insert(at.saturating_add(1), "HEAD");
         }
         words.join(", ")
+    }
+
+    /// Which allowance a call takes from.
+    pub(super) fn share(&self, method: &Method) -> Share {
+        self.call(method).map_or(Share::Ordinary, |call| call.share)
     }
 
     /// Whether nobody is asked for credentials.
@@ -90,7 +105,7 @@ const fn read(
     gate: Gate,
     run: for<'a> fn(Asked<'a>) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, outlasts: true, run: Run::Read(run) }
+    Call { method, query, gate, outlasts: true, share: Share::Ordinary, run: Run::Read(run) }
 }
 
 const fn change(
@@ -99,7 +114,7 @@ const fn change(
     gate: Gate,
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, outlasts: false, run: Run::Change(run) }
+    Call { method, query, gate, outlasts: false, share: Share::Ordinary, run: Run::Change(run) }
 }
 
 /// A change that is made to the last.
@@ -109,7 +124,7 @@ const fn lasting(
     gate: Gate,
     run: for<'a> fn(Asked<'a>, &'a mut Payload) -> Running<'a>,
 ) -> Call {
-    Call { method, query, gate, outlasts: true, run: Run::Change(run) }
+    Call { method, query, gate, outlasts: true, share: Share::Ordinary, run: Run::Change(run) }
 }
 
 /// Every route there is.
@@ -150,13 +165,13 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/leases/{acquisition_id}"],
         calls: &[
             read("GET", &[], LEASE, |asked| Box::pin(leases::show(asked))),
-            lasting("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))),
+            lasting("DELETE", &[], LEASE, |asked, _| Box::pin(leases::release(asked))).reserved(),
         ],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/renew",
         patterns: &["/v1/leases/{acquisition_id}/renew"],
-        calls: &[lasting("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body)))],
+        calls: &[lasting("POST", &[], LEASE, |asked, body| Box::pin(leases::renew(asked, body))).reserved()],
     },
     Route {
         path: "/v1/leases/{acquisition_id}/events",
@@ -200,21 +215,24 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/revoke/{*name}", "/v1/revoke/", "/v1/revoke"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Revoke))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/cancel/{name}",
         patterns: &["/v1/cancel/{*name}", "/v1/cancel/", "/v1/cancel"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Cancel))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/reopen/{name}",
         patterns: &["/v1/reopen/{*name}", "/v1/reopen/", "/v1/reopen"],
         calls: &[change("POST", &[], OWNER_OR_OPERATOR, |asked, body| {
             Box::pin(control::control(asked, body, ControlVerb::Reopen))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/operations",
@@ -233,7 +251,8 @@ const ROUTES: &[Route] = &[
         patterns: &["/v1/operations/{operation_id}/resolve"],
         calls: &[change("POST", &["resource", "incarnation"], OPERATE, |asked, body| {
             Box::pin(resolve::resolve(asked, body))
-        })],
+        })
+        .reserved()],
     },
     Route {
         path: "/v1/namespaces",
@@ -248,12 +267,14 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/v1/namespaces/{namespace}/epoch",
         patterns: &["/v1/namespaces/{namespace}/epoch"],
-        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(epoch::advance(asked, body)))],
+        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(epoch::advance(asked, body))).reserved()],
     },
     Route {
         path: "/v1/namespaces/{namespace}/definition",
         patterns: &["/v1/namespaces/{namespace}/definition"],
-        calls: &[change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body)))],
+        calls: &[
+            change("POST", &[], ADMIN, |asked, body| Box::pin(definition::change(asked, body))).reserved()
+        ],
     },
     Route {
         path: "/v1/events",

@@ -34,6 +34,10 @@ pub(super) const FENCING_COMMIT: HeaderName = HeaderName::from_static("fencing-c
 pub(super) const FENCING_SOURCE: HeaderName = HeaderName::from_static("fencing-source");
 /// What the class of the store promises: `G4` atomic, `G3` fenced at the store, `G2` serialised, `G1` fail-stop on doubt.
 pub(super) const FENCING_GUARANTEE: HeaderName = HeaderName::from_static("fencing-guarantee");
+/// What is left of a rate, and the rate (draft-ietf-httpapi-ratelimit-headers).
+pub(super) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// The rate in force.
+pub(super) const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// What a caller should know of the namespace that an answer is about.
 pub(super) const FENCING_WARNING: HeaderName = HeaderName::from_static("fencing-warning");
 /// Whether this repeats the first answer.

@@ -19,6 +19,7 @@ use crate::telemetry::metrics::Metrics;
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use super::guard::Guard;
+use super::quota::{Meter, Pending};
 use super::stopped::Stopped as StoppedHere;
 use super::tell;
 use super::wakeup::instant;
@@ -49,6 +50,7 @@ pub(super) struct Driver<E> {
     stopped: Arc<StoppedHere>,
     guard: Arc<Guard>,
     metrics: Arc<Metrics>,
+    meter: Option<Arc<Meter>>,
 }
 
 impl<E: Engine> Driver<E> {
@@ -60,7 +62,12 @@ impl<E: Engine> Driver<E> {
         guard: Arc<Guard>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { engine, setting, watch, stopped, guard, metrics }
+        Self { engine, setting, watch, stopped, guard, metrics, meter: None }
+    }
+
+    /// Holds decisions against quotas.
+    pub(super) fn metered(self, meter: Option<Arc<Meter>>) -> Self {
+        Self { meter, ..self }
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
@@ -169,7 +176,7 @@ impl<E: Engine> Driver<E> {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
             let mut snapshot = loaded.snapshot.clone();
-            let answer = decide(&self.setting, &mut snapshot, job, loaded.now, &mut changes);
+            let answer = decide(&self.setting, None, &mut snapshot, job, loaded.now, &mut changes);
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
         let answers: Vec<Answer> = batch.iter().map(answer).collect();
@@ -214,14 +221,15 @@ impl<E: Engine> Driver<E> {
         // and evaluated again.
         *doubt = None;
         let mut snapshot = loaded.snapshot;
-        let mut changes = ChangeSet::default();
+        let (mut changes, mut pending) = (ChangeSet::default(), Pending::default());
         let mut answers = Vec::with_capacity(batch.len());
         for job in batch {
             // The rows may have been waited for, and a caller may have gone meanwhile.
             let answer = if job.is_abandoned() {
                 Ok(None)
             } else {
-                decide(&self.setting, &mut snapshot, job, loaded.now, &mut changes)
+                let meter = self.meter.as_deref().map(|meter| (meter, &mut pending));
+                decide(&self.setting, meter, &mut snapshot, job, loaded.now, &mut changes)
             };
             answers.push(answer);
         }
@@ -238,6 +246,9 @@ impl<E: Engine> Driver<E> {
         match ended {
             CommitOutcome::Committed => {
                 self.guard.acks.remember(&changes.operations, loaded.now);
+                if let Some(meter) = &self.meter {
+                    meter.committed(&pending);
+                }
                 self.watch.committed(&changes);
                 self.stopped.committed(&changes);
                 tell::committed(&self.metrics, &changes, loaded.now);
@@ -278,6 +289,7 @@ fn turn_away(batch: Vec<Job>) -> Vec<Job> {
 /// nothing and stops that job alone.
 fn decide(
     setting: &Setting,
+    meter: Option<(&Meter, &mut Pending)>,
     snapshot: &mut protocol::Snapshot,
     job: &Job,
     now: crate::domain::time::Timestamp,
@@ -289,6 +301,9 @@ fn decide(
         Ok(mut decision) => {
             if let Some(actor) = &job.actor {
                 decision.sign(actor);
+            }
+            if let Some((meter, pending)) = meter {
+                meter.admit(pending, command, &decision.changes, snapshot, &setting.namespaces)?;
             }
             for change in decision.changes {
                 snapshot.apply(&change);

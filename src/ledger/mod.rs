@@ -21,6 +21,7 @@ mod packed;
 mod pieces;
 pub mod postgres;
 pub mod prune;
+mod quota;
 mod range;
 pub mod read;
 pub mod refusals;
@@ -39,7 +40,7 @@ mod witness;
 use std::sync::{Arc, Weak};
 
 use tokio::runtime::{self, Handle};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -47,7 +48,8 @@ use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::Effect;
 use crate::domain::position::PresentedToken;
 use crate::domain::principal::PrincipalName;
-use crate::domain::resource::ResourceName;
+use crate::domain::quota::Metered;
+use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::seal::Keyring;
 use crate::domain::subject::Subject;
 use crate::limits;
@@ -62,6 +64,7 @@ use differences::Differences;
 use driver::{Answer, Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use listening::Feed;
+use quota::Meter;
 use read::{ReadFailed, Reader, Reading};
 use refusals::Refusals;
 use stopped::Stopped;
@@ -77,6 +80,16 @@ pub enum Unserved {
     /// The queue is full. Nothing happened.
     #[error("the queue is full")]
     Overloaded,
+    /// It would add beyond a quota. Nothing happened.
+    #[error("namespace {namespace:?} may have {bound} {}", .what.word())]
+    OverQuota {
+        /// Whose quota.
+        namespace: Namespace,
+        /// What is counted.
+        what: Metered,
+        /// How many there may be.
+        bound: u64,
+    },
     /// The gateway is stopping. Nothing happened.
     #[error("the gateway is stopping")]
     Draining,
@@ -133,6 +146,10 @@ pub struct Ledger {
     queues: Arc<[mpsc::Sender<Job>]>,
     reader: Arc<dyn Reader>,
     reads: Arc<Semaphore>,
+    /// Beyond those, for the leases of those who renew and release.
+    reserved_reads: Arc<Semaphore>,
+    /// Where any namespace has a quota.
+    meter: Option<Arc<Meter>>,
     setting: Arc<Setting>,
     watch: Arc<Watch>,
     stopped: Arc<Stopped>,
@@ -165,11 +182,13 @@ impl Ledger {
         let stopped = Arc::new(Stopped::default());
         let metrics = Arc::new(Metrics::new(&setting.namespaces));
         let guard = engines.first().map(Engine::guard).unwrap_or_default();
+        let meter = setting.namespaces.have_quotas().then(Arc::<Meter>::default);
         for engine in engines {
-            let (sender, receiver) = mpsc::channel(limits::QUEUE_COMMANDS);
+            let (sender, receiver) =
+                mpsc::channel(limits::QUEUE_COMMANDS.saturating_add(limits::QUEUE_RESERVED));
             let (setting, guard, metrics) = (setting.clone(), guard.clone(), metrics.clone());
             let committer = Driver::new(engine, setting, watch.clone(), stopped.clone(), guard, metrics);
-            let committer = committer.run(receiver);
+            let committer = committer.metered(meter.clone()).run(receiver);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -194,6 +213,8 @@ impl Ledger {
             queues,
             reader,
             reads,
+            reserved_reads: Arc::new(Semaphore::new(limits::READS_RESERVED)),
+            meter,
             setting,
             watch,
             stopped,
@@ -267,6 +288,13 @@ impl Ledger {
         enqueue(&self.queues, job)
     }
 
+    /// Whether there is no room for ordinary commands: whoever asks then need not be read any further. With several
+    /// committers it is told when none of them has any.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.queues.iter().all(|queue| queue.capacity() <= limits::QUEUE_RESERVED)
+    }
+
     /// Shows that every committer can begin and end a transaction.
     ///
     /// # Errors
@@ -318,9 +346,29 @@ impl Ledger {
         T: Send + 'static,
         F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
     {
-        let Ok(permit) = self.reads.clone().try_acquire_owned() else {
-            return Err(Unserved::Overloaded);
-        };
+        let permit = self.reads.clone().try_acquire_owned().map_err(|_| Unserved::Overloaded)?;
+        self.read_with(permit, ask).await
+    }
+
+    /// The same for what a lease is kept or given back by: some reads are left to it when all others are taken.
+    ///
+    /// # Errors
+    /// As for every read.
+    pub async fn read_reserved<T, F>(&self, ask: F) -> Result<T, Unserved>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
+    {
+        let permit = self.reads.clone().try_acquire_owned();
+        let permit = permit.or_else(|_| self.reserved_reads.clone().try_acquire_owned());
+        self.read_with(permit.map_err(|_| Unserved::Overloaded)?, ask).await
+    }
+
+    async fn read_with<T, F>(&self, permit: OwnedSemaphorePermit, ask: F) -> Result<T, Unserved>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a dyn Reader) -> Reading<'a, T> + Send + 'static,
+    {
         let reader = self.reader.clone();
         let reading = tokio::spawn(async move {
             let answer = ask(reader.as_ref()).await;
@@ -385,6 +433,10 @@ async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> 
 
 fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {
     let Some(queue) = queue else { return Err(Unserved::Draining) };
+    // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
+    if !job.is_reserved() && queue.capacity() <= limits::QUEUE_RESERVED {
+        return Err(if queue.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
+    }
     queue.try_send(job).map_err(|error| match error {
         mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
         mpsc::error::TrySendError::Closed(_) => Unserved::Draining,

@@ -9,6 +9,7 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::quota::Usage;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
@@ -269,6 +270,10 @@ pub trait Reader: Send + Sync + 'static {
 
     /// What holds for namespaces that were never used.
     fn everywhere(&self) -> Reading<'_, EverywhereRow>;
+
+    /// What each namespace has in one part of the database; all 256 parts together are everything. Each is a short read,
+    /// and they are read one after the other, so that no read has to look at everything.
+    fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>>;
 
     /// Which namespaces are stopped, and whether all of them are.
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>>;

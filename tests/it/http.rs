@@ -8,6 +8,7 @@ mod epochs;
 mod grammar;
 mod house;
 mod leases;
+mod limits;
 mod lists;
 mod loads;
 mod ownership;

@@ -31,6 +31,8 @@ mod issuers;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod naive;

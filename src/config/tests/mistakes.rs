@@ -65,7 +65,7 @@ fn an_unknown_key_names_the_nearest_and_all_others() {
     assert_eq!(
         told,
         "etc/f.toml:2:3: namespaces.a.polcy: unknown key; the nearest is `policy`. Allowed here: `store`, `policy`, \
-         `gapless`, `contract`, `issuer`, `scope`, `max_body_bytes`, `lease`"
+         `gapless`, `contract`, `issuer`, `scope`, `max_body_bytes`, `lease`, `quota`"
     );
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::dispatch::{SpoolError, SpoolWriter};
 use crate::domain::upstream::Payload as Carried;
 use crate::limits::SPOOL_BYTES;
 
-use super::super::problem::{Code, Problem};
-use super::{Allowance, Payload, Room, cut_off, no_room, too_large};
+use super::super::problem::Problem;
+use super::pace::Pace;
+use super::{Allowance, Payload, Room, is_too_slow, no_room, too_large};
 
 /// A body with what is reserved for it: memory for a small one, and room on disk for a large one.
 #[derive(Debug)]
@@ -33,14 +33,11 @@ impl Payload {
         if declared > allowance.limit {
             return Err(too_large(allowance));
         }
-        let receiving = self.received(declared, allowance, memory, disk);
-        let Ok(received) = tokio::time::timeout(patience, receiving).await else {
+        let received = self.received(declared, allowance, memory, disk, &Pace::begin(patience)).await;
+        if is_too_slow(&received) {
             // Whoever sends this slowly is not read on.
             self.body = None;
-            let seconds = patience.as_secs();
-            let detail = format!("the body did not arrive within {seconds} s; send the request again");
-            return Err(Problem::new(Code::RequestTimeout, detail));
-        };
+        }
         let spooled = received?;
         self.body = None;
         Ok(spooled)
@@ -52,14 +49,15 @@ impl Payload {
         allowance: &Allowance,
         memory: &Arc<Semaphore>,
         disk: &Arc<Semaphore>,
+        pace: &Pace,
     ) -> Result<Spooled, Problem> {
         let mut room = Room::first(memory, allowance.copies, declared.min(SPOOL_BYTES))?;
         let mut on_disk = Room::first(disk, 1, 0)?;
         let mut writer = SpoolWriter::new(std::env::temp_dir(), allowance.limit);
         let mut arrived = 0_u64;
         if let Some(body) = &mut self.body {
-            while let Some(frame) = body.frame().await {
-                let Ok(data) = frame.map_err(|_| cut_off())?.into_data() else { continue };
+            while let Some(frame) = pace.next(body, arrived).await? {
+                let Ok(data) = frame.into_data() else { continue };
                 arrived = arrived.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
                 if arrived > allowance.limit {
                     return Err(too_large(allowance));

@@ -173,6 +173,10 @@ codes! {
     /// Row 16 of the decision table.
     PreconditionRequired: "precondition_required", PRECONDITION_REQUIRED, None, false,
         "A precondition is required";
+    /// The caller's rate is used up.
+    RateLimited: "rate_limited", TOO_MANY_REQUESTS, None, true, "The caller asks too often";
+    /// The namespace has as much as it may have.
+    QuotaExceeded: "quota_exceeded", TOO_MANY_REQUESTS, None, true, "The namespace's quota is used up";
     /// Too many header fields or bytes.
     HeadersTooLarge: "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, None, false,
         "The headers are too large";
@@ -212,7 +216,14 @@ impl Code {
     pub fn is_verdict(self) -> bool {
         let others =
             [Self::DatabaseUnavailable, Self::CommitUnknown, Self::Internal, Self::InternalUnchanged];
-        let states = [Self::Overloaded, Self::Draining, Self::OutcomeUncertain, Self::CredentialsUnavailable];
+        let states = [
+            Self::Overloaded,
+            Self::Draining,
+            Self::OutcomeUncertain,
+            Self::RateLimited,
+            Self::QuotaExceeded,
+            Self::CredentialsUnavailable,
+        ];
         !others.contains(&self) && !states.contains(&self)
     }
 }

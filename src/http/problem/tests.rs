@@ -11,6 +11,18 @@ fn a_wait_is_rounded_up_to_whole_seconds_and_never_to_none() {
 }
 
 #[test]
+fn who_is_refused_in_one_moment_comes_back_in_several() {
+    let wait =
+        |number: u64| spread(limits::RETRY_AFTER, Uuid::from_u64_pair(7, 0x9000_0000_0000_0000 + number));
+    let mut counts = [0_u32; 6];
+    for number in 0..3_000 {
+        counts[usize::try_from(whole_seconds(wait(number))).unwrap()] += 1;
+    }
+    assert!(counts[2] > 900 && counts[3] > 900 && counts[4] > 900, "{counts:?}");
+    assert_eq!((counts[0], counts[5]), (0, 0));
+}
+
+#[test]
 fn a_fault_of_a_read_changed_nothing() {
     let path = "/fenced/s/a".to_owned();
     let instance = Instance { path, request_id: Uuid::nil(), trace_id: None, safe: true, data_plane: true };

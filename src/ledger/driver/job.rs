@@ -71,6 +71,31 @@ impl Job {
         }
     }
 
+    /// Whether it may use the part of the queue that is kept for it: what keeps a lease or gives it back, what operators do,
+    /// what became of effects that were sent already, and whether the committer works at all.
+    pub(in super::super) fn is_reserved(&self) -> bool {
+        let (Task::Command(command) | Task::Wait(command)) = &self.task else {
+            return matches!(self.task, Task::Probe);
+        };
+        match command.as_ref() {
+            Command::Renew(_)
+            | Command::Release(_)
+            | Command::Control(_)
+            | Command::Whole(_)
+            | Command::Leave(_)
+            | Command::Settle(_)
+            | Command::Resolve(_)
+            | Command::Barrier(_) => true,
+            Command::Write(_)
+            | Command::Acquire(_)
+            | Command::Advance(_)
+            | Command::Transfer(_)
+            | Command::Sweep(_)
+            | Command::Prune(_)
+            | Command::Resume(_) => false,
+        }
+    }
+
     /// Whether it trips the breaker.
     pub(super) fn is_trip(&self) -> bool {
         match &self.task {

@@ -1,6 +1,7 @@
 //! Reads of the reference engine.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::{AcquisitionHash, LeaseState};
 use crate::domain::operation::{OperationId, OperationState};
-use crate::domain::resource::{Address, Bucket, ResourceName};
+use crate::domain::quota::Usage;
+use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::upstream::Payload;
 use crate::limits::TARGETS_SHOWN;
@@ -316,6 +318,29 @@ impl Reader for MemoryReader {
 
     fn everywhere(&self) -> Reading<'_, EverywhereRow> {
         at_once(Ok(self.shared.world().rows.everywhere().clone()))
+    }
+
+    fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>> {
+        let world = self.shared.world();
+        let mut sums: BTreeMap<Namespace, Usage> = BTreeMap::new();
+        let mut add = |name: &ResourceName, usage: Usage| {
+            if name.bucket() == Bucket(part) {
+                let sum = sums.entry(name.namespace()).or_default();
+                *sum = sum.and(usage);
+            }
+        };
+        for row in world.rows.resources() {
+            add(&row.resource, Usage { resources: 1, ..Usage::default() });
+        }
+        for (address, row) in world.rows.targets() {
+            let bytes = i64::try_from(row.size).unwrap_or(i64::MAX);
+            add(&address.resource, Usage { bytes, ..Usage::default() });
+        }
+        let announced = world.rows.intents().map(|intent| &intent.record);
+        for record in world.rows.operations().chain(announced) {
+            add(&record.resource, Usage { operations: 1, ..Usage::default() });
+        }
+        at_once(Ok(sums.into_iter().collect()))
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

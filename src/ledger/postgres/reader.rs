@@ -10,6 +10,7 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::quota::Usage;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
@@ -41,6 +42,7 @@ mod operations;
 mod pool;
 mod stopped;
 mod timeline;
+mod usage;
 
 /// Reads through connections of its own.
 pub struct PostgresReader {
@@ -312,6 +314,10 @@ impl Reader for PostgresReader {
         Box::pin(self.read(|live| Box::pin(stopped::everywhere(live))))
     }
 
+    fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>> {
+        Box::pin(self.read(move |live| Box::pin(usage::usage(live, part))))
+    }
+
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
         Box::pin(self.read(|live| Box::pin(stopped::stopped(live))))
     }
@@ -357,6 +363,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         old::texts(),
         stopped::texts().to_vec(),
         timeline::texts(),
+        usage::texts().to_vec(),
     ]
     .concat();
     texts.into_iter().chain(further).collect()

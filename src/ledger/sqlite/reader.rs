@@ -10,6 +10,7 @@ use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Incarnation, LedgerSeq};
 use crate::domain::lease::AcquisitionHash;
 use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::quota::Usage;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::domain::subject::Subject;
 use crate::domain::time::Timestamp;
@@ -44,6 +45,7 @@ mod old;
 mod operations;
 mod stopped;
 mod timeline;
+mod usage;
 
 /// Reads through connections of its own.
 pub struct SqliteReader {
@@ -237,6 +239,10 @@ impl Reader for SqliteReader {
         self.ask(stopped::everywhere)
     }
 
+    fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>> {
+        self.ask(move |connection| usage::usage(connection, part))
+    }
+
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {
         self.ask(stopped::stopped)
     }
@@ -352,6 +358,7 @@ pub(super) fn texts() -> Vec<&'static str> {
         operations::texts(),
         stopped::texts(),
         timeline::texts(),
+        usage::texts(),
     ]
     .concat()
 }

@@ -16,7 +16,7 @@ use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::{self, control};
 use super::rows::{in_doubt, recorded_differently, troubled};
 use super::scripted::Stopped;
-use super::{epochs, permissions, upstreams, writing};
+use super::{epochs, limits, permissions, upstreams, writing};
 
 /// A refusal as it was seen: method, path of the contract, code, status.
 pub(super) type Seen = BTreeSet<(String, String, String, u16)>;
@@ -379,6 +379,7 @@ async fn every_described_refusal_is_seen_and_no_other() {
     ownership::refused(&mut seen).await;
     epochs::refused(&mut seen).await;
     permissions::refused(&mut seen).await;
+    limits::refused(&mut seen).await;
     let mut missing: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
     for ((method, path), codes) in contract::codes() {
         for (code, status) in codes {

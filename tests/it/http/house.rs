@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::Response;
 use bytes::Bytes;
+use fencegate::access::pace::{Paces, Rate};
 use fencegate::access::{Access, Principal, Roster};
 use fencegate::dispatch::Dispatch;
 use fencegate::domain::entropy::Entropy;
@@ -62,6 +63,8 @@ pub(super) struct Plan {
     pub(super) base: String,
     /// Who may do what; nobody: everybody may do everything.
     pub(super) principals: Vec<Principal>,
+    /// How often callers may ask.
+    pub(super) rate: Option<Rate>,
 }
 
 /// A request in the making.
@@ -130,6 +133,7 @@ impl Default for Plan {
             clock: None,
             base: stores::NOBODY.to_owned(),
             principals: Vec::new(),
+            rate: None,
         }
     }
 }
@@ -188,7 +192,9 @@ impl House {
             },
             reloads: Reloads::default(),
             started_at: clock.wall(),
-            access: Access::new(Roster::of(plan.principals)),
+            access: Access::new(Roster::of(plan.principals))
+                .paced(Paces::new(plan.rate, clock.clone()))
+                .telling_rates(true),
         });
         Self { front, ledger, clock, draining, script, impatient }
     }

@@ -21,8 +21,10 @@ pub(super) fn principal(name: &str, number: u8, rules: &[(&str, &[Permission])])
         permissions: permissions.iter().copied().collect(),
     });
     let held = HeldKey { id: key.id().clone(), digest: key.digest(), expires_at: None };
-    let principal =
-        Principal { name: PrincipalName::parse(name).unwrap(), rules: Rules::new(rules), keys: vec![held] };
+    let principal = Principal {
+        keys: vec![held],
+        ..Principal::new(PrincipalName::parse(name).unwrap(), Rules::new(rules))
+    };
     (principal, format!("Bearer {}", key.reveal().as_str()))
 }
 

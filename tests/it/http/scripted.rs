@@ -8,7 +8,8 @@ use fencegate::domain::breaker::Breaker;
 use fencegate::domain::counter::{Incarnation, LedgerSeq};
 use fencegate::domain::lease::AcquisitionHash;
 use fencegate::domain::operation::{OperationId, OperationState};
-use fencegate::domain::resource::{Address, Bucket, ResourceName};
+use fencegate::domain::quota::Usage;
+use fencegate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use fencegate::domain::subject::Subject;
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::Payload;
@@ -232,6 +233,10 @@ impl Reader for ScriptedReader {
 
     fn everywhere(&self) -> Reading<'_, EverywhereRow> {
         self.scripted(self.inner.everywhere())
+    }
+
+    fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>> {
+        self.scripted(self.inner.usage(part))
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

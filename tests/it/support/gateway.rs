@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use fencegate::access::Principal;
 use fencegate::access::jwt::JwtSettings;
 use fencegate::app::{Surroundings, listener as tls_listener, run_behind};
-use fencegate::config::{Config, Database, Flags, KeySource, Nowhere, Sources, Tracing, Variables};
+use fencegate::config::{Config, Database, Flags, KeySource, Limits, Nowhere, Sources, Tracing, Variables};
 use fencegate::domain::namespaces::{DEFAULT_MAX_BODY_BYTES, Namespaces};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
@@ -39,6 +39,7 @@ struct Setup {
     jwt: Option<JwtSettings>,
     tls: Option<TlsSettings>,
     tracing: Option<Tracing>,
+    limits: Limits,
 }
 
 /// A gateway of this process, started as in production.
@@ -73,8 +74,8 @@ impl Gateway {
 
     /// With the namespaces and stores of a configuration.
     pub(crate) async fn configured(kind: Kind, config: &Config) -> Self {
-        let Config { namespaces, stores, principals, jwt, tls, tracing, .. } = config.clone();
-        Self::fresh(kind, Setup { namespaces, stores, principals, jwt, tls, tracing }).await
+        let Config { namespaces, stores, principals, jwt, tls, tracing, limits, .. } = config.clone();
+        Self::fresh(kind, Setup { namespaces, stores, principals, jwt, tls, tracing, limits }).await
     }
 
     async fn fresh(kind: Kind, setup: Setup) -> Self {
@@ -112,6 +113,7 @@ impl Gateway {
             principals: setup.principals.clone(),
             jwt: setup.jwt.clone(),
             tls: setup.tls.clone(),
+            limits: setup.limits,
             plaintext: false,
             tracing: setup.tracing.clone(),
             log: "info".to_owned(),
