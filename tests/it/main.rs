@@ -50,6 +50,8 @@ mod replicas;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod sqlite;
 #[cfg(test)]
 mod stores;
