@@ -2,7 +2,8 @@
 //! the reference engine. Each seed is a world and a schedule of what happens in it: requests that are late, doubled or
 //! lost, commits without an outcome, gateways that stop, a database that goes back to an earlier commit.
 //!
-//! `FENCEGATE_SIMULATION_SEEDS=n` runs the first n seeds, `FENCEGATE_SIMULATION_SEED=s` runs one and prints its trace. A
+//! `FENCEGATE_SIMULATION_SEEDS=n` runs n seeds, from `FENCEGATE_SIMULATION_FROM=s` on where that is given;
+//! `FENCEGATE_SIMULATION_SEED=s` runs one and prints its trace. A
 //! seed that fails is made short by leaving events out, and printed as a story.
 
 mod bugs;
@@ -102,7 +103,8 @@ fn every_seed_keeps_the_promises() {
     }
     let given = number("FENCEGATE_SIMULATION_SEEDS");
     let (seeds, mut reached, began) = (given.unwrap_or(SEEDS), Reached::default(), Instant::now());
-    for seed in 0..seeds {
+    let from = number("FENCEGATE_SIMULATION_FROM").unwrap_or(0);
+    for seed in from..from + seeds {
         let schedule = Schedule::of(seed, None);
         let ran = run(&schedule);
         assert_eq!(ran.failure, None, "{}", story(&schedule));

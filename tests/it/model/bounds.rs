@@ -85,7 +85,11 @@ impl Bounds {
         if let Issuer::Trusted { .. } = definition.issuer {
             // The first publication by somebody who may not raise the floor.
             let first = page("1");
-            bounds.add(&if let Policy::Ordered { .. } = definition.policy { first.sequence(1) } else { first });
+            bounds.add(&if let Policy::Ordered { .. } = definition.policy {
+                first.sequence(1)
+            } else {
+                first
+            });
             bounds.templates.last_mut().unwrap().member.may_raise = false;
         }
         bounds

@@ -18,8 +18,6 @@ pub(super) enum Bug {
     BarrierSkipped,
     /// A new generation has to go on where the sequence of the one before ended.
     SequenceNotReset,
-    /// Compaction removes a tombstone and keeps nothing of it.
-    TombstoneRemoved,
     /// A tripped breaker lets acquires through.
     BreakerLetsIssuing,
     /// Records go as soon as they are old, whether their generation lives or not.
@@ -41,13 +39,12 @@ pub(super) enum Bug {
 }
 
 impl Bug {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::EpochNotRaised,
         Self::ReplayBeforeAuthorisation,
         Self::SettleWithoutCompare,
         Self::BarrierSkipped,
         Self::SequenceNotReset,
-        Self::TombstoneRemoved,
         Self::BreakerLetsIssuing,
         Self::LivePruned,
         Self::UnknownIsFailed,
@@ -72,7 +69,7 @@ impl Bug {
                 gateway(setup);
                 setup.witness = true;
             }
-            Self::TombstoneRemoved | Self::FloorNotRaised => {
+            Self::FloorNotRaised => {
                 gateway(setup);
                 setup.class = None;
             }
@@ -84,7 +81,8 @@ impl Bug {
             Self::LivePruned | Self::UnknownIsFailed | Self::AnswerBeforeCommit => setup.class = None,
             Self::NoLane => setup.class = Some(Class::Serial),
             Self::AbandonOnNotFound => setup.class = Some(Class::Idempotent),
-            Self::DoubtIsRefused | Self::SettleWithoutCompare => {
+            Self::SettleWithoutCompare => setup.class = Some(Class::Conditional),
+            Self::DoubtIsRefused => {
                 setup.class = setup.class.or(Some(Class::FenceAware));
             }
             Self::ReplayBeforeAuthorisation => {}

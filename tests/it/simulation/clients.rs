@@ -180,7 +180,11 @@ impl Sim {
             key,
             reason: "simulated".to_owned(),
             leave_open: event.b % 4 > 0,
-            above: if self.is(Bug::EpochNotRaised) { fencegate::domain::counter::Epoch::ZERO } else { self.known_epoch },
+            above: if self.is(Bug::EpochNotRaised) {
+                fencegate::domain::counter::Epoch::ZERO
+            } else {
+                self.known_epoch
+            },
         };
         self.whole(event, deed);
     }
@@ -198,9 +202,9 @@ impl Sim {
         let intent = &found[event.b % found.len()];
         let (resource, incarnation, operation_id) = intent.key();
         let page = super::judge::page_of(&resource);
-        let there = self.judge.effects[page].iter().any(|done| {
-            done.operation == operation_id.as_str() && done.incarnation == incarnation.get()
-        });
+        let there = self.judge.effects[page]
+            .iter()
+            .any(|done| done.operation == operation_id.as_str() && done.incarnation == incarnation.get());
         let verdict = if there { ResolveVerdict::Applied } else { ResolveVerdict::NotApplied };
         let (evidence, reason) = ("looked".to_owned(), "doubt".to_owned());
         let resolve = Resolve { resource, operation_id, incarnation, verdict, evidence, reason };

@@ -64,7 +64,8 @@ impl Judge {
 
     /// A breaker lets nothing happen.
     fn not_stopped(&self, rows: &Snapshot) -> Judged {
-        let stopped = rows.everywhere().breaker.is_some() || rows.namespaces().any(|row| row.breaker.is_some());
+        let stopped =
+            rows.everywhere().breaker.is_some() || rows.namespaces().any(|row| row.breaker.is_some());
         hold(!stopped, "breaker", || "something was admitted or issued while it was tripped".into())
     }
 
@@ -134,7 +135,9 @@ impl Judge {
             hold(live.count() <= 1, "I17", || format!("{page} has two owners"))?;
             if self.losses == 0 {
                 let quarantined = &row.quarantined;
-                hold(quarantined.is_none(), "quarantine", || format!("nobody lost anything: {quarantined:?}"))?;
+                hold(quarantined.is_none(), "quarantine", || {
+                    format!("nobody lost anything: {quarantined:?}")
+                })?;
             }
             let mut positions = BTreeSet::new();
             for intent in rows.intents_of(&resource) {

@@ -151,11 +151,22 @@ impl Schedule {
         }
         let sum = WEIGHTS.iter().map(|(_, weight)| weight).sum();
         let events = (0..EVENTS).map(|_| Event {
-            kind: kind(dice.roll(sum)),
+            kind: suited(bug, kind(dice.roll(sum))),
             a: small(&mut dice),
             b: small(&mut dice),
         });
         Self { seed, setup, events: events.collect() }
+    }
+}
+
+/// What is rare and matters to a wrong gateway comes more often where it is looked for.
+const fn suited(bug: Option<Bug>, kind: Kind) -> Kind {
+    match (bug, kind) {
+        (Some(Bug::SettleWithoutCompare), Kind::Tick | Kind::Renew | Kind::Sweep | Kind::Fold) => {
+            Kind::NotSent
+        }
+        (Some(Bug::SettleWithoutCompare), Kind::Forget | Kind::Advance | Kind::Release) => Kind::Pause,
+        (_, kind) => kind,
     }
 }
 

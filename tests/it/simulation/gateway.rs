@@ -125,6 +125,7 @@ impl Sim {
         for change in &decision.changes {
             if let Change::EverywhereChanged { after, .. } = change {
                 self.known_epoch = self.known_epoch.max(after.epoch);
+                self.judge.began(after.epoch);
             }
         }
         Ok(())
@@ -246,7 +247,10 @@ impl Sim {
 
     fn written(&mut self, job: &Job, written: &Written) -> Judged {
         if let Origin::Client { permitted: false, .. } = job.origin {
-            return broken("authorisation", format!("{:?} for somebody without the right", written.operation_id));
+            return broken(
+                "authorisation",
+                format!("{:?} for somebody without the right", written.operation_id),
+            );
         }
         self.answered(written)
     }
@@ -322,7 +326,12 @@ fn said(outcome: &Outcome) -> String {
             format!("Written {} at {} (replayed: {})", one.operation_id, one.position, one.replayed)
         }
         Outcome::NotWritten(members) => {
-            format!("NotWritten {} at {}: {:?}", members[0].operation_id, members[0].presented, words(outcome))
+            format!(
+                "NotWritten {} at {}: {:?}",
+                members[0].operation_id,
+                members[0].presented,
+                words(outcome)
+            )
         }
         Outcome::Announced(attempt) => {
             let record = &attempt.intent.record;
@@ -332,7 +341,10 @@ fn said(outcome: &Outcome) -> String {
             Settled::Done(one) => format!("Done {} as {:?}", one.operation_id, one.response.done),
             Settled::Withdrawn(intent, _, _) => format!("Withdrawn {}", intent.record.operation_id),
             Settled::Again(attempt) => {
-                format!("Again {} attempt {}", attempt.intent.record.operation_id, attempt.intent.record.attempt)
+                format!(
+                    "Again {} attempt {}",
+                    attempt.intent.record.operation_id, attempt.intent.record.attempt
+                )
             }
             Settled::Later(_) => "Later".to_owned(),
             Settled::Uncertain(_) => "Uncertain".to_owned(),

@@ -81,7 +81,9 @@ pub(super) struct Judge {
     pub(super) pruned: BTreeSet<Key>,
     /// Validators that were ever recorded.
     pub(super) cells: BTreeSet<(usize, Validator)>,
+    /// The highest epoch that was acknowledged, and the highest that was ever durable.
     pub(super) epoch: Epoch,
+    begun: Epoch,
     /// From a loss that nobody was told of to the next epoch: nothing is promised then.
     pub(super) suspended: bool,
     /// Whether there ever was a loss.
@@ -95,10 +97,7 @@ pub(super) fn page_of(resource: &ResourceName) -> usize {
 
 /// Whether a refusal leaves open what became of the operation.
 const fn is_unknown(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::OperationInProgress | Refusal::OutcomeUncertain | Refusal::OperationExpired
-    )
+    matches!(refusal, Refusal::OperationInProgress | Refusal::OutcomeUncertain | Refusal::OperationExpired)
 }
 
 impl Judge {
@@ -118,6 +117,7 @@ impl Judge {
             pruned: BTreeSet::new(),
             cells: BTreeSet::new(),
             epoch: Epoch::ZERO,
+            begun: Epoch::ZERO,
             suspended: false,
             losses: 0,
         }
@@ -192,13 +192,12 @@ impl Judge {
     /// An effect, in the store's own order.
     pub(super) fn took_effect(&mut self, page: usize, done: Done) -> Judged {
         if !done.lost {
-            let same = |other: &&Done| {
-                (&other.operation, other.incarnation) == (&done.operation, done.incarnation)
-            };
+            let same =
+                |other: &&Done| (&other.operation, other.incarnation) == (&done.operation, done.incarnation);
             let known = self.effects[page].iter().find(same);
             let forgotten = self.pruned.contains(&(page, done.operation.clone(), done.incarnation));
-            let newer = known
-                .is_some_and(|known| (done.position, done.sequence) > (known.position, known.sequence));
+            let newer =
+                known.is_some_and(|known| (done.position, done.sequence) > (known.position, known.sequence));
             hold(known.is_none() || forgotten && newer, "I2", || format!("{done:?} again, after {known:?}"))?;
             let before = self.effects[page].iter().rev().find(|other| !other.lost);
             if let Some(before) = before {
@@ -272,7 +271,8 @@ impl Judge {
                 && done.fingerprint == *fingerprint
                 && done.incarnation == incarnation
                 && !done.lost
-                && !(self.is_pruned(page, operation, incarnation) && (at, sequence) > (done.position, done.sequence))
+                && !(self.is_pruned(page, operation, incarnation)
+                    && (at, sequence) > (done.position, done.sequence))
         };
         let found = self.effects[page].iter().find(same);
         hold(found.is_none(), "I4", || format!("{operation} at {at} is told {refusal:?}, and {found:?}"))?;
@@ -329,7 +329,8 @@ impl Judge {
     /// I8: a position is issued once, and above all that were.
     pub(super) fn granted(&mut self, page: usize, at: Position, acquisition: [u8; 32]) -> Judged {
         if !self.suspended {
-            let last = self.grants.range((page, Position::ZERO)..).take_while(|((other, _), _)| *other == page);
+            let last =
+                self.grants.range((page, Position::ZERO)..).take_while(|((other, _), _)| *other == page);
             let last = last.last().map(|((_, position), _)| *position);
             hold(last.is_none_or(|last| at.is_above(last)), "I8", || {
                 format!("{at} is issued, and {last:?} was before")
@@ -339,10 +340,16 @@ impl Judge {
         Ok(())
     }
 
-    /// A new epoch: whatever was lost before, nothing of it is admitted any more.
+    /// A new epoch is durable: whatever was lost before, nothing of it is admitted any more. One that was begun before and
+    /// forgotten, by an act that was asked for before a loss that nobody has noticed, ends nothing.
+    pub(super) fn began(&mut self, epoch: Epoch) {
+        self.suspended &= epoch <= self.begun;
+        self.begun = self.begun.max(epoch);
+    }
+
+    /// Somebody is told of an epoch.
     pub(super) fn begins(&mut self, epoch: Epoch) {
         self.epoch = self.epoch.max(epoch);
-        self.suspended = false;
     }
 
     /// The database has gone back to this many commits.

@@ -205,7 +205,8 @@ impl Sim {
     }
 
     pub(super) fn is_tripped(&self) -> bool {
-        self.db.rows.everywhere().breaker.is_some() || self.db.rows.namespaces().any(|row| row.breaker.is_some())
+        self.db.rows.everywhere().breaker.is_some()
+            || self.db.rows.namespaces().any(|row| row.breaker.is_some())
     }
 
     /// The token of an external issuer, as its clients write it.

@@ -72,8 +72,9 @@ impl Sim {
     }
 
     fn push(&mut self, gateway: usize, work: Work, phase: Phase) -> Judged {
-        if let Phase::Send(Request { page, what: What::Write { base, .. } | What::Rewrite { base, .. }, .. }) =
-            &phase
+        if let Phase::Send(Request {
+            page, what: What::Write { base, .. } | What::Rewrite { base, .. }, ..
+        }) = &phase
             && self.setup.class == Some(Class::Conditional)
         {
             let known = match base {
@@ -110,7 +111,8 @@ impl Sim {
 
     /// Whether anything of an announcement is on its way, or may still be sent.
     pub(super) fn may_come(&self, claim: u64) -> bool {
-        let own = |request: &Request| matches!(&request.what, What::Write { sent, .. } if sent.claim == claim);
+        let own =
+            |request: &Request| matches!(&request.what, What::Write { sent, .. } if sent.claim == claim);
         let told = |task: &Task| match &task.phase {
             Phase::Send(request) | Phase::Waiting(request) => own(request),
             Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => false,
@@ -122,9 +124,9 @@ impl Sim {
     pub(super) fn look(&mut self, gateway: usize) -> bool {
         let now = self.now();
         let driven = |intent: &IntentRow| {
-            self.gateways[gateway].tasks.iter().any(|task| {
-                matches!(&task.work, Work::Operation(attempt) if attempt.intent.key() == intent.key())
-            })
+            self.gateways[gateway].tasks.iter().any(
+                |task| matches!(&task.work, Work::Operation(attempt) if attempt.intent.key() == intent.key()),
+            )
         };
         let due = |intent: &&IntentRow| {
             intent.record.state == OperationState::Intent && intent.due_at <= now && !driven(intent)
@@ -201,7 +203,12 @@ impl Sim {
     }
 
     /// Something happens to one of a gateway's steps.
-    pub(super) fn step(&mut self, kind: Kind, gateway: usize, number: usize) -> Result<bool, super::judge::Violation> {
+    pub(super) fn step(
+        &mut self,
+        kind: Kind,
+        gateway: usize,
+        number: usize,
+    ) -> Result<bool, super::judge::Violation> {
         let count = self.gateways[gateway].tasks.len();
         if count == 0 {
             return Ok(false);
@@ -290,7 +297,9 @@ impl Sim {
     /// A request is at the store. None is so late that a store has begun to forget keys.
     pub(super) fn arrive(&mut self, request: &Request) -> Result<Option<Reply>, super::judge::Violation> {
         let now = self.now();
-        if request.at.plus(Millis::new(KEY_RETENTION_MS / 2)) <= now && self.setup.class == Some(Class::Idempotent) {
+        if request.at.plus(Millis::new(KEY_RETENTION_MS / 2)) <= now
+            && self.setup.class == Some(Class::Idempotent)
+        {
             return Ok(None);
         }
         let Some(store) = self.store.as_mut() else { return Ok(None) };

@@ -24,12 +24,6 @@ pub(super) fn decided(sim: &Sim, before: &Snapshot, job: &Job, rules: &Rules<'_>
         (Bug::EpochNotRaised, Command::Whole(WholeAct { deed: Deed::AdvanceEpoch { .. }, .. })) => {
             Some(rules(before, &job.command).map(only_the_breaker))
         }
-        (Bug::TombstoneRemoved, Command::Whole(WholeAct { deed: Deed::Fold { .. }, .. })) => {
-            Some(rules(before, &job.command).map(|mut decision| {
-                decision.changes.retain(|change| !matches!(change, Change::NamespaceChanged { .. }));
-                decision
-            }))
-        }
         (Bug::SettleWithoutCompare, Command::Settle(settle)) => {
             let intent = before.intent(&settle.key)?;
             let mut settle = settle.clone();
@@ -45,7 +39,8 @@ pub(super) fn decided(sim: &Sim, before: &Snapshot, job: &Job, rules: &Rules<'_>
         (Bug::BreakerLetsIssuing, Command::Acquire(_)) => {
             let mut open = before.clone();
             let rows: Vec<NamespaceRow> = before.namespaces().cloned().collect();
-            rows.into_iter().for_each(|row| open.insert_namespace(NamespaceRow { breaker: None::<Breaker>, ..row }));
+            rows.into_iter()
+                .for_each(|row| open.insert_namespace(NamespaceRow { breaker: None::<Breaker>, ..row }));
             Some(rules(&open, &job.command))
         }
         (Bug::FloorNotRaised, Command::Acquire(_)) => {

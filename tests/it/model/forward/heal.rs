@@ -74,13 +74,10 @@ impl State {
     }
 
     fn is_healed(&self, bounds: &Bounds) -> Result<(), Violation> {
-        if let Some(left) = self
-            .intents()
-            .find(|intent| {
-                let blind = bounds.class == Class::Serial || bounds.class == Class::Idempotent && bounds.ages;
-                !blind || intent.record.state != OperationState::Uncertain
-            })
-        {
+        if let Some(left) = self.intents().find(|intent| {
+            let blind = bounds.class == Class::Serial || bounds.class == Class::Idempotent && bounds.ages;
+            !blind || intent.record.state != OperationState::Uncertain
+        }) {
             return broken("I20", format!("undecided for ever: {left:?}"));
         }
         let in_doubt = self.intents().next().is_some();

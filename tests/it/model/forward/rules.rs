@@ -1,7 +1,7 @@
 //! One step: what the store, the network or a gateway does, and what the rules make of it.
 
-use fencegate::domain::time::Timestamp;
 use super::whole::HALF_RETENTION;
+use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::{Base, CellSeen, Class, Validator};
 use fencegate::protocol::command::{BarrierFinding, Finding, Resume, Settle, Told};
 use fencegate::protocol::outcome::Settled;

@@ -71,7 +71,8 @@ pub(super) struct Store {
 impl Store {
     /// An empty one; a conditional one may have content from before the gateway's time.
     pub(super) fn new(class: Class, content: Option<u8>, bug: Option<Bug>) -> Self {
-        let mut store = Self { class, cell: None, made: 0, holds: 0, known: BTreeMap::new(), fresh: BTreeSet::new() };
+        let mut store =
+            Self { class, cell: None, made: 0, holds: 0, known: BTreeMap::new(), fresh: BTreeSet::new() };
         if let Some(content) = content {
             store.put(content, None, bug);
         }
@@ -112,7 +113,12 @@ impl Store {
     }
 
     /// A request arrives.
-    pub(super) fn take(&mut self, request: &Request, bug: Option<Bug>, ages: bool) -> (Reply, Option<Effect>) {
+    pub(super) fn take(
+        &mut self,
+        request: &Request,
+        bug: Option<Bug>,
+        ages: bool,
+    ) -> (Reply, Option<Effect>) {
         match request {
             Request::Advance { position } if *position < self.holds => (self.lower(), None),
             Request::Advance { position } => {
