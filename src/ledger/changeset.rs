@@ -174,9 +174,7 @@ impl ChangeSet {
             Change::IntentClosed(before) => self.change_intent(*before, None),
             Change::LeaseGranted(row) => self.change_lease(None, *row),
             Change::LeaseChanged { before, after } => self.change_lease(Some(*before), *after),
-            // Two sweepers may find the same one.
-            Change::LeaseForgotten(row) if self.forgotten.contains(&row) => {}
-            Change::LeaseForgotten(row) => self.forgotten.push(*row),
+            Change::LeaseForgotten(row) => self.forget_lease(*row),
             Change::ControlRecorded(record) => self.controls.push(*record),
             Change::ControlForgotten(record) => self.forgotten_controls.push(*record),
             Change::Audited(row) => self.audit.push(row),
@@ -206,6 +204,15 @@ impl ChangeSet {
             None => {
                 self.intents.insert(key, IntentChange { before: Some(before), after, payload: None });
             }
+        }
+    }
+
+    /// What an earlier command of the batch made of the row goes with it: its end may have been written down long after
+    /// it had ended.
+    fn forget_lease(&mut self, row: LeaseRow) {
+        let change = self.leases.remove(row.acquisition.as_bytes());
+        if let Some(row) = change.map_or(Some(row), |change| change.before) {
+            self.forgotten.push(row);
         }
     }
 

@@ -262,7 +262,8 @@ fn against_a_reopen(case: &Case<'_>, claim: Option<&Claim>) -> Option<Refusal> {
         return Some(Refusal::NothingToControl);
     }
     match row.life {
-        Life::Deleted => Some(case.deleted()),
+        // What is removed stays removed, and what its store shows can have to be looked into all the same.
+        Life::Deleted => row.quarantined.is_none().then(|| case.deleted()),
         Life::Cancelled if claim.is_none() && namespace.definition().issuer.is_external() => {
             Some(Refusal::FreshTokenRequired)
         }

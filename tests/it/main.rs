@@ -59,6 +59,7 @@ mod run;
 mod secure;
 #[cfg(test)]
 mod seeing;
+mod simulation;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How large a small world is: its resources, its requests, and the writes that may come at any time.
 
-use fencegate::domain::policy::{Definition, Policy};
+use fencegate::domain::policy::{Definition, Issuer, Policy};
 use fencegate::protocol::command::Member;
 
 use crate::support::draft::{Draft, delete, put};
@@ -23,6 +23,8 @@ pub(super) struct Bounds {
     pub(super) batches: Vec<(usize, usize)>,
     /// Whether records are forgotten, at any time and as soon as they may be.
     pub(super) prunes: bool,
+    /// Whether records of control calls are forgotten, at any time.
+    pub(super) forgets_calls: bool,
     /// Whether leases are handed over, and resources revoked, cancelled and reopened.
     pub(super) calls: bool,
 }
@@ -80,6 +82,16 @@ impl Bounds {
                 bounds.add(&end.if_match("\"1.1\""));
             }
         }
+        if let Issuer::Trusted { .. } = definition.issuer {
+            // The first publication by somebody who may not raise the floor.
+            let first = page("1");
+            bounds.add(&if let Policy::Ordered { .. } = definition.policy {
+                first.sequence(1)
+            } else {
+                first
+            });
+            bounds.templates.last_mut().unwrap().member.may_raise = false;
+        }
         bounds
     }
 
@@ -126,6 +138,7 @@ impl Bounds {
             batches: Vec::new(),
             calls: false,
             prunes: false,
+            forgets_calls: false,
         }
     }
 

@@ -36,6 +36,13 @@ pub(super) fn judge(history: &mut History, page: usize, changes: &[Change]) {
     }
 }
 
+/// The record of a control call goes, and nothing else: a copy that comes later is another call.
+pub(super) fn call(history: &mut History, page: usize, number: usize, changes: &[Change]) {
+    let gone = matches!(changes, [Change::ControlForgotten(_)]);
+    assert!(gone, "I15: {changes:?}");
+    history.pages[page].called.remove(number);
+}
+
 /// A delivery of what was applied and is forgotten is refused, and nobody claims that it was never done.
 pub(super) fn refused(history: &History, told: &Told<'_>, refusal: Option<&Refusal>) {
     let template = told.template;

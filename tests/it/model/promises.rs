@@ -145,7 +145,13 @@ fn judge_effect(history: &History, bounds: &Bounds, told: &Told<'_>, now: Timest
             }
         }
         Issuer::Registered => assert!(told.at <= page.registered, "above what was registered"),
-        Issuer::Trusted { .. } => {}
+        Issuer::Trusted { .. } => {
+            let known = page.acknowledged.max((history.epoch, 0));
+            assert!(
+                template.member.may_raise || told.at <= known,
+                "row 11: the floor is raised without the right"
+            );
+        }
     }
     let Some((last, sequence)) = page.effect else {
         assert!(

@@ -134,6 +134,7 @@ fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, deci
             owners::judge_transfer(history, bounds, number, outcome, changes, now);
         }
         Step::Prune(page) => forgetting::judge(history, page, changes),
+        Step::ForgetCall(page, number) => forgetting::call(history, page, number, changes),
         Step::Control(told) => calls::judge(history, bounds, told, outcome, changes, now),
         Step::Write { .. } | Step::Batch { .. } => {
             let told = state.history.told(bounds, step);

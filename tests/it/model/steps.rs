@@ -11,7 +11,7 @@ use fencegate::domain::subject::Subject;
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Advance, Claim, Member, Transfer, Write};
-use fencegate::protocol::control::{Control, ControlVerb};
+use fencegate::protocol::control::{Control, ControlVerb, RecordedVerb};
 use fencegate::protocol::prune::{Prunable, Prune};
 use fencegate::protocol::whole::{Deed, WholeAct};
 use uuid::Uuid;
@@ -62,6 +62,8 @@ pub(super) enum Step {
     Control(Call),
     /// Records of a page are forgotten that are not needed any more.
     Prune(usize),
+    /// The record of a control call is forgotten, that of this number among those of a page.
+    ForgetCall(usize, usize),
     /// Half a ttl passes.
     Tick,
     /// The database is found to have gone back in time.
@@ -152,6 +154,9 @@ impl History {
             if bounds.prunes && !self.pages[page].applied.is_empty() {
                 steps.push(Step::Prune(page));
             }
+            if bounds.forgets_calls {
+                steps.extend((0..self.pages[page].called.len()).map(|number| Step::ForgetCall(page, number)));
+            }
             if bounds.world.definition().issuer.is_external() {
                 steps.push(Step::Acquire { page, request: 1 });
             } else {
@@ -238,6 +243,7 @@ impl History {
             | Step::Transfer(_)
             | Step::Control(_)
             | Step::Prune(_)
+            | Step::ForgetCall(_, _)
             | Step::Tick
             | Step::Trip
             | Step::Epoch => Vec::new(),
@@ -268,6 +274,13 @@ impl History {
         Command::Prune(Prune { kept: Millis::default(), what })
     }
 
+    fn forget_call(&self, resource: ResourceName, page: usize, number: usize) -> Command {
+        let called = &self.pages[page].called[number];
+        let key = OperationId::parse(&called.key.to_string()).unwrap();
+        let what = Prunable::Control((resource.into(), RecordedVerb::Control(called.verb), key));
+        Command::Prune(Prune { kept: Millis::default(), what })
+    }
+
     /// The command of a step; none where no command is sent.
     pub(super) fn command(&self, bounds: &Bounds, step: Step) -> Option<Command> {
         Some(match step {
@@ -291,6 +304,7 @@ impl History {
             Step::Renew(number) => renew(&self.grants[number].id),
             Step::Transfer(number) => self.transfer(number),
             Step::Prune(page) => self.prune(name(bounds.pages[page]), page),
+            Step::ForgetCall(page, number) => self.forget_call(name(bounds.pages[page]), page, number),
             Step::Control(told) => Command::Control(Control {
                 verb: told.verb,
                 resource: name(bounds.pages[told.page]),

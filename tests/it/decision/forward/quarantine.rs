@@ -5,12 +5,13 @@ use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp, StampKind};
 use fencegate::protocol::command::{BarrierFinding, Finding};
 use fencegate::protocol::control::ControlVerb::{Cancel, Reopen, Revoke};
 use fencegate::protocol::outcome::{Attempt, BarrierStep};
-use fencegate::protocol::rows::AuditVerb;
+use fencegate::protocol::rows::{AuditVerb, Life};
 use fencegate::protocol::{Change, Outcome};
 
 use super::{Far, PAGE, again, answered, far, stamp, success, tag, word, write};
 use crate::support::calls::{Told, call};
 use crate::support::code::{self, Code};
+use crate::support::draft::delete;
 use crate::support::world::token;
 
 fn stranger(operation: &str, like: &Stamp) -> Stamp {
@@ -187,4 +188,25 @@ fn a_store_that_holds_more_than_was_ever_issued_stops_everything() {
         assert_eq!(far.row().quarantined.is_some(), stopped, "{held}");
         assert!(!far.is_stopped(), "the shell trips the breaker");
     }
+}
+
+#[test]
+fn a_quarantine_of_what_is_removed_ends_with_a_reopen_too() {
+    // Broken: somebody writes to the tombstone of a removed resource, a re-creation finds that and stops, and the reopen
+    // is 410 for ever: nobody can use the resource again. Must hold: the reopen ends the quarantine and nothing else.
+    let mut far = far(Class::Conditional);
+    far.created(&write("first", 1), "v1");
+    let sent = far.announce(&delete(PAGE, "gone", "2"));
+    assert_eq!(word(&far.settle(&sent, success("v2"))), "applied");
+    assert_eq!(code::word(&far.world.control(call(Reopen, PAGE).keyed("early"))), Code::Deleted);
+    let sent = far.announce(&write("again", 3));
+    let read = again(far.settle(&sent, Finding::Doubt));
+    assert_eq!(word(&far.settle(&read, Finding::Cell(CellSeen::Unstamped(tag("other"))))), "later");
+    assert!(far.row().quarantined.is_some());
+    assert_eq!(code::word(&far.world.control(call(Reopen, PAGE).keyed("k"))), Code::Controlled);
+    assert_eq!((far.row().quarantined.clone(), far.row().life), (None, Life::Deleted));
+    let read = again(far.resume("again"));
+    let sent = again(far.settle(&read, Finding::Cell(CellSeen::Unstamped(tag("other")))));
+    assert_eq!(word(&far.settle(&sent, success("v4"))), "applied");
+    assert_eq!(far.row().life, Life::Active);
 }

@@ -3,13 +3,14 @@
 use fencegate::domain::lease::{Ttl, TtlBounds};
 use fencegate::domain::operation::Method;
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
+use fencegate::domain::position::Position;
 use fencegate::domain::upstream::Class;
 use fencegate::protocol::command::Member;
 
 use super::bugs::Bug;
 use crate::support::draft::{delete, put};
 use crate::support::forwarding::store_rules;
-use crate::support::world::World;
+use crate::support::world::{World, at};
 
 /// The one resource.
 pub(super) const PAGE: &str = "w/a";
@@ -47,7 +48,28 @@ pub(super) struct Bounds {
     pub(super) refused: Option<u16>,
     /// Attempts of which not one byte is sent.
     pub(super) not_sent: u8,
+    /// Whether the breaker may trip, once.
+    pub(super) trips: bool,
+    /// Whether a new epoch may begin, once, with whatever is under way.
+    pub(super) epochs: bool,
+    /// Whether records are forgotten as soon as they may be.
+    pub(super) prunes: bool,
+    /// Whether time passes, twice half of that for which a store keeps keys.
+    pub(super) ages: bool,
     pub(super) bug: Option<Bug>,
+}
+
+/// Positions of these worlds as one number: what is below belongs to epoch 0.
+pub(super) const EPOCH: u64 = 100;
+
+/// The position that a number stands for.
+pub(super) fn position_of(number: u64) -> Position {
+    at(number / EPOCH, number % EPOCH)
+}
+
+/// The number that stands for a position.
+pub(super) const fn number_of(position: Position) -> u64 {
+    position.epoch.get() * EPOCH + position.token.get()
 }
 
 /// How much further than usual is to be searched.
@@ -79,6 +101,10 @@ impl Bounds {
             twice: 0,
             refused: None,
             not_sent: 0,
+            trips: false,
+            epochs: false,
+            prunes: false,
+            ages: false,
             bug: None,
         }
     }
@@ -99,7 +125,7 @@ impl Bounds {
     }
 
     fn add(mut self, method: Method, operation: char, position: u64, content: u8, sequence: u64) -> Self {
-        let (id, token) = (operation.to_string(), position.to_string());
+        let (id, token) = (operation.to_string(), position_of(position).to_string());
         let mut draft = match method {
             Method::Delete => delete(PAGE, &id, token),
             Method::Put | Method::Post | Method::Patch => put(PAGE, &id, token),

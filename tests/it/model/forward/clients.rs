@@ -7,14 +7,14 @@ use fencegate::protocol::outcome::{BarrierStep, Verdict};
 use fencegate::protocol::rows::{Done, LeaseRef};
 use fencegate::protocol::{Command, Decision, Outcome, Refusal};
 
-use super::bounds::{Bounds, PAGE};
+use super::bounds::{Bounds, PAGE, number_of, position_of};
 use super::bugs::Bug;
 use super::judge::{Cancel, Grant, Violation, broken};
 use super::state::{Phase, State, Task, Work};
 use super::store::Request;
 use super::variants;
 use crate::support::forwarding::forwarded;
-use crate::support::world::{acquire_by, at, name, release};
+use crate::support::world::{acquire_by, name, release};
 
 impl State {
     /// The command of a delivery, under the token that its owner has.
@@ -23,7 +23,7 @@ impl State {
         let index = usize::try_from(delivery.position).unwrap() - 1;
         let grant = self.history.grants.get(index);
         let seal = grant.map_or(SealVerdict::Missing, |grant| SealVerdict::Valid(grant.tag));
-        let claim = Claim { position: at(0, delivery.position), bare: false, seal };
+        let claim = Claim { position: position_of(delivery.position), bare: false, seal };
         let member = Member { claim, ..delivery.member.clone() };
         forwarded(member, "content", u64::try_from(number).unwrap())
     }
@@ -50,13 +50,15 @@ impl State {
                 if replay.response.done == Done::Nothing {
                     self.history.never(operation, incarnation)
                 } else {
-                    self.history.applied(operation, incarnation, replay.position.token.get())
+                    self.history.applied(operation, incarnation, number_of(replay.position))
                 }
             }
             Outcome::NotWritten(verdicts) => {
                 self.apply(bounds, &decision.changes)?;
                 match &verdicts[0].verdict {
-                    Verdict::Refuse(Refusal::OperationInProgress | Refusal::OutcomeUncertain) => Ok(()),
+                    Verdict::Refuse(
+                        Refusal::OperationInProgress | Refusal::OutcomeUncertain | Refusal::OperationExpired,
+                    ) => Ok(()),
                     Verdict::Refuse(_) => self.history.refused(bounds, number),
                     other => broken("outcome", format!("{other:?}")),
                 }
@@ -98,7 +100,7 @@ impl State {
         let Outcome::Controlled(done) = &decision.outcome else {
             return broken("outcome", format!("{:?}", decision.outcome));
         };
-        let through = done.resource.revoked_through.map_or(0, |mark| mark.token.get());
+        let through = done.resource.revoked_through.map_or(0, number_of);
         let at_once = done.in_flight.is_empty();
         self.apply(bounds, &decision.changes)?;
         self.history.cancel = Cancel::Pending(through);
@@ -146,7 +148,7 @@ impl State {
             BarrierStep::ReadCell(recorded) => Phase::Read(recorded),
             BarrierStep::Rewrite(base, stamp) => Phase::Send(Request::Rewrite { base, stamp }),
             BarrierStep::Advance(_, position) => {
-                Phase::Send(Request::Advance { position: position.token.get() })
+                Phase::Send(Request::Advance { position: number_of(position) })
             }
         };
         self.begin(bounds, Task { work: Work::Barrier(lease), phase })

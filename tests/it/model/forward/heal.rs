@@ -4,7 +4,7 @@
 use fencegate::domain::operation::OperationState;
 use fencegate::domain::upstream::Class;
 
-use super::bounds::{Bounds, PAGE};
+use super::bounds::{Bounds, PAGE, number_of};
 use super::judge::{Violation, broken};
 use super::state::{Phase, State};
 use super::steps::Step;
@@ -22,6 +22,9 @@ impl State {
         let mut state = self.clone();
         state.tasks.clear();
         state.network.clear();
+        if state.history.stopped {
+            state.begin_epoch(bounds)?;
+        }
         for _ in 0..LOOKS {
             state = state.look_after(bounds)?;
         }
@@ -71,10 +74,10 @@ impl State {
     }
 
     fn is_healed(&self, bounds: &Bounds) -> Result<(), Violation> {
-        if let Some(left) = self
-            .intents()
-            .find(|intent| bounds.class != Class::Serial || intent.record.state != OperationState::Uncertain)
-        {
+        if let Some(left) = self.intents().find(|intent| {
+            let blind = bounds.class == Class::Serial || bounds.class == Class::Idempotent && bounds.ages;
+            !blind || intent.record.state != OperationState::Uncertain
+        }) {
             return broken("I20", format!("undecided for ever: {left:?}"));
         }
         let in_doubt = self.intents().next().is_some();
@@ -82,7 +85,7 @@ impl State {
             return broken("I20", "a barrier is never reached");
         }
         let row = self.snapshot.resource(&name(PAGE));
-        let applied = row.and_then(|row| row.applied).map_or(0, |mark| mark.position.token.get());
+        let applied = row.and_then(|row| row.applied).map_or(0, |mark| number_of(mark.position));
         if applied != self.history.last_write() && !in_doubt {
             let last = self.history.last_write();
             return broken("I20", format!("{applied} is recorded, and {last} is in the store"));

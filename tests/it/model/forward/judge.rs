@@ -3,7 +3,7 @@
 use fencegate::domain::lease::{AcquisitionId, AcquisitionTag};
 use fencegate::domain::policy::Policy;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, EPOCH};
 use super::store::{Effect, Sent};
 
 /// A rule that was broken.
@@ -102,6 +102,12 @@ pub(super) struct Told {
     revoked: u64,
     /// How many owners were told so.
     complete: usize,
+    /// Whether the breaker is tripped, whether it ever was, and how many epochs were begun.
+    pub(super) stopped: bool,
+    pub(super) tripped: bool,
+    pub(super) epoch: u64,
+    /// Halves of the time for which a store keeps keys that have passed.
+    pub(super) age: u8,
 }
 
 impl std::ops::Deref for History {
@@ -136,6 +142,10 @@ impl History {
             owned: 0,
             revoked: 0,
             complete: 0,
+            stopped: false,
+            tripped: false,
+            epoch: 0,
+            age: 0,
         };
         Self { grants: Vec::new(), told }
     }
@@ -177,8 +187,16 @@ impl History {
     /// A delivery is admitted.
     pub(super) fn announced(&mut self, delivery: usize, position: u64) -> Result<(), Violation> {
         self.announced.insert(delivery);
+        hold(!self.stopped, "breaker", || format!("{position} is admitted while it is tripped"))?;
         let known = self.acknowledged;
         hold(position >= known, "I9", || format!("{position} is admitted after {known} was acknowledged"))
+    }
+
+    /// A new epoch: nothing of an earlier one is admitted from now on.
+    pub(super) fn begins(&mut self) {
+        self.epoch += 1;
+        self.stopped = false;
+        self.acknowledged = self.acknowledged.max(self.epoch * EPOCH);
     }
 
     /// A delivery has had no effect and will have none.

@@ -18,5 +18,6 @@ mod state;
 mod steps;
 mod store;
 mod variants;
+mod whole;
 mod worlds;
 mod wrong;

@@ -1,5 +1,6 @@
 //! One step: what the store, the network or a gateway does, and what the rules make of it.
 
+use super::whole::HALF_RETENTION;
 use fencegate::domain::time::Timestamp;
 use fencegate::domain::upstream::{Base, CellSeen, Class, Validator};
 use fencegate::protocol::command::{BarrierFinding, Finding, Resume, Settle, Told};
@@ -8,7 +9,7 @@ use fencegate::protocol::rows::LeaseRef;
 use fencegate::protocol::snapshot::OperationKey;
 use fencegate::protocol::{Command, Decision, Outcome, Snapshot, decide};
 
-use super::bounds::{Bounds, PAGE};
+use super::bounds::{Bounds, PAGE, position_of};
 use super::bugs::Bug;
 use super::judge::{Violation, broken};
 use super::state::{Phase, State, Task, Work, taught};
@@ -16,7 +17,7 @@ use super::steps::Step;
 use super::store::{Reply, Request};
 use super::variants;
 use crate::support::forwarding::answered;
-use crate::support::world::{at, name};
+use crate::support::world::name;
 
 impl State {
     /// Takes a step. None where it leads beyond the bounds.
@@ -61,6 +62,10 @@ impl State {
                 let task = after.tasks.remove(number);
                 after.orphan(task);
             }
+            Step::Trip => after.trip(bounds)?,
+            Step::Epoch => after.begin_epoch(bounds)?,
+            Step::Prune => after.prune(bounds)?,
+            Step::Age => after.age(bounds),
             Step::ArriveLate(number) => {
                 let request = after.network.remove(number);
                 after.reach(bounds, &request)?;
@@ -71,12 +76,12 @@ impl State {
 
     /// Asks the rules.
     pub(super) fn decide(&self, bounds: &Bounds, command: &Command) -> Result<Decision, Violation> {
-        decided(bounds, &self.snapshot, command)
+        decided(bounds, &self.snapshot, command, self.history.age)
     }
 
     /// A request is at the store.
     pub(super) fn reach(&mut self, bounds: &Bounds, request: &Request) -> Result<Reply, Violation> {
-        let (reply, effect) = self.store.take(request, bounds.bug);
+        let (reply, effect) = self.store.take(request, bounds.bug, bounds.ages);
         if let Some(effect) = effect {
             self.history.arrived(bounds, effect)?;
         }
@@ -157,7 +162,7 @@ impl State {
         match (&work, phase) {
             (Work::Operation { .. }, Phase::Answered(_, reply)) => {
                 let etag = reply.validator.as_ref().map(Validator::as_str);
-                let holds = reply.holds.map(|token| at(0, token));
+                let holds = reply.holds.map(position_of);
                 let answer = answered(reply.status, etag);
                 self.learnt(bounds, &work, &Finding::Answered(Box::new(answer), holds))
             }
@@ -189,7 +194,7 @@ impl State {
 
     fn settled(&mut self, bounds: &Bounds, settle: Settle) -> Result<(), Violation> {
         let seen = variants::seen_by_settle(self, bounds, &settle.key);
-        let decision = decided(bounds, &seen, &Command::Settle(settle))?;
+        let decision = decided(bounds, &seen, &Command::Settle(settle), self.history.age)?;
         self.apply(bounds, &decision.changes)?;
         self.go_on(bounds, decision.outcome)
     }
@@ -246,8 +251,8 @@ fn fenced(request: Request, reply: &Reply) -> BarrierFinding {
             base,
             validator: reply.validator.clone().unwrap(),
         },
-        (Request::Advance { position }, 200) => BarrierFinding::Acknowledged(at(0, position)),
-        (Request::Advance { .. }, 412) => BarrierFinding::Holds(at(0, reply.holds.unwrap())),
+        (Request::Advance { position }, 200) => BarrierFinding::Acknowledged(position_of(position)),
+        (Request::Advance { .. }, 412) => BarrierFinding::Holds(position_of(reply.holds.unwrap())),
         (Request::Rewrite { .. } | Request::Advance { .. } | Request::Write { .. }, _) => {
             BarrierFinding::Nothing
         }
@@ -259,8 +264,9 @@ pub(super) fn decided(
     bounds: &Bounds,
     snapshot: &Snapshot,
     command: &Command,
+    age: u8,
 ) -> Result<Decision, Violation> {
-    let now: Timestamp = bounds.world.now;
+    let now: Timestamp = bounds.world.now.plus(HALF_RETENTION.times(u64::from(age)));
     decide(&bounds.world.context(), snapshot, command, now)
         .map_err(|inconsistent| Violation { rule: "inconsistent", what: inconsistent.0 })
 }

@@ -13,7 +13,7 @@ use fencegate::protocol::snapshot::OperationKey;
 use fencegate::protocol::{Change, Command, Snapshot};
 use sha2::{Digest, Sha256};
 
-use super::bounds::{Bounds, PAGE};
+use super::bounds::{Bounds, PAGE, number_of};
 use super::bugs::Bug;
 use super::judge::{History, Violation, broken};
 use super::store::{Request, Sent, Store};
@@ -85,7 +85,7 @@ fn sent(bounds: &Bounds, intent: &IntentRow) -> Sent {
         delivery,
         operation: bounds.deliveries[delivery].operation,
         incarnation: intent.record.incarnation.get(),
-        position: intent.record.position.token.get(),
+        position: number_of(intent.record.position),
         content: bounds.deliveries[delivery].content,
     }
 }
@@ -133,7 +133,7 @@ impl State {
 
     fn recorded(&mut self, record: &OperationRecord) -> Result<(), Violation> {
         let operation = record.operation_id.as_str().chars().next().unwrap();
-        let (incarnation, at) = (record.incarnation.get(), record.position.token.get());
+        let (incarnation, at) = (record.incarnation.get(), number_of(record.position));
         match record.state {
             OperationState::Applied | OperationState::ResolvedApplied => {
                 self.history.applied(operation, incarnation, at)
@@ -234,11 +234,13 @@ impl State {
             self.rows(all);
             self.store.hash(all);
             self.history.last_write().hash(all);
+            self.history.age.hash(all);
         }))
     }
 
     fn rows(&self, all: &mut Bytes) {
         let snapshot = &self.snapshot;
+        snapshot.namespaces().for_each(|row| (row.epoch, row.breaker.is_some()).hash(all));
         snapshot.resources().for_each(|row| {
             row.hash(all);
             snapshot.eras(&row.resource).for_each(|era| era.hash(all));
@@ -251,7 +253,7 @@ impl State {
         for intent in snapshot.intents() {
             let record = &intent.record;
             (record.operation_id.as_str(), record.incarnation, record.position, record.state).hash(all);
-            (record.attempt, intent.claim, intent.doubt, &intent.base).hash(all);
+            (record.attempt, intent.claim, intent.doubt, &intent.base, record.created_at).hash(all);
         }
         snapshot.leases().for_each(|lease| (lease.position, lease.state).hash(all));
     }

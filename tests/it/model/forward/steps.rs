@@ -3,7 +3,7 @@
 use fencegate::domain::operation::OperationState;
 use fencegate::protocol::rows::IntentRow;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, EPOCH};
 use super::judge::Cancel;
 use super::state::{Phase, State, Task, Work};
 use super::store::Request;
@@ -44,6 +44,14 @@ pub(super) enum Step {
     Die(usize),
     /// A request arrives that nobody waits for.
     ArriveLate(usize),
+    /// The database is found to have gone back in time.
+    Trip,
+    /// An operator begins a new epoch.
+    Epoch,
+    /// Records are forgotten.
+    Prune,
+    /// Half of the time passes for which a store keeps keys. Nothing is on its way for so long.
+    Age,
 }
 
 impl State {
@@ -57,10 +65,12 @@ impl State {
                 self.history.grants.get(index).is_some_and(|grant| grant.complete)
             };
             let external = bounds.world.definition().issuer.is_external();
-            if room && !self.history.came.contains(number) && (external || owned()) {
+            let begun = delivery.position < EPOCH * (self.history.epoch + 1);
+            if room && !self.history.came.contains(number) && (external && begun || owned()) {
                 steps.push(Step::Deliver(number));
             }
         }
+        self.whole_steps(bounds, &mut steps);
         let granted = u64::try_from(self.history.grants.len()).unwrap();
         if granted < bounds.acquires && self.history.cancel == Cancel::Not {
             steps.push(Step::Acquire);

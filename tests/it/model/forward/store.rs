@@ -1,6 +1,6 @@
 //! What a store of each class does with what arrives, and its own log of that: the judge believes nobody else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp, Validator};
 
@@ -64,12 +64,15 @@ pub(super) struct Store {
     holds: u64,
     /// Operations that the store remembers, with its answers.
     known: BTreeMap<(char, u64), u16>,
+    /// Those that it remembers for less than half of its time by now.
+    fresh: BTreeSet<(char, u64)>,
 }
 
 impl Store {
     /// An empty one; a conditional one may have content from before the gateway's time.
     pub(super) fn new(class: Class, content: Option<u8>, bug: Option<Bug>) -> Self {
-        let mut store = Self { class, cell: None, made: 0, holds: 0, known: BTreeMap::new() };
+        let mut store =
+            Self { class, cell: None, made: 0, holds: 0, known: BTreeMap::new(), fresh: BTreeSet::new() };
         if let Some(content) = content {
             store.put(content, None, bug);
         }
@@ -110,7 +113,12 @@ impl Store {
     }
 
     /// A request arrives.
-    pub(super) fn take(&mut self, request: &Request, bug: Option<Bug>) -> (Reply, Option<Effect>) {
+    pub(super) fn take(
+        &mut self,
+        request: &Request,
+        bug: Option<Bug>,
+        ages: bool,
+    ) -> (Reply, Option<Effect>) {
         match request {
             Request::Advance { position } if *position < self.holds => (self.lower(), None),
             Request::Advance { position } => {
@@ -125,13 +133,19 @@ impl Store {
             Request::Rewrite { stamp, .. } => {
                 let content = self.cell.as_ref().map_or(0, |cell| cell.content);
                 let validator = Some(self.put(content, Some(stamp.clone()), bug));
-                (Reply { validator, ..ok() }, Some(Effect::Fenced(stamp.position.token.get())))
+                (Reply { validator, ..ok() }, Some(Effect::Fenced(super::bounds::number_of(stamp.position))))
             }
-            Request::Write { sent, stamp, .. } => self.write(sent, stamp.as_ref(), bug),
+            Request::Write { sent, stamp, .. } => self.write(sent, stamp.as_ref(), bug, ages),
         }
     }
 
-    fn write(&mut self, sent: &Sent, stamp: Option<&Stamp>, bug: Option<Bug>) -> (Reply, Option<Effect>) {
+    fn write(
+        &mut self,
+        sent: &Sent,
+        stamp: Option<&Stamp>,
+        bug: Option<Bug>,
+        ages: bool,
+    ) -> (Reply, Option<Effect>) {
         let effect = Some(Effect::Wrote(*sent));
         let key = (sent.operation, sent.incarnation);
         match self.class {
@@ -152,7 +166,18 @@ impl Store {
         }
         self.holds = self.holds.max(sent.position);
         self.known.insert(key, 200);
+        if ages {
+            self.fresh.insert(key);
+        }
         (ok(), effect)
+    }
+
+    /// Half of the time for which keys are kept passes.
+    pub(super) fn age(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh);
+        if self.class == Class::Idempotent {
+            self.known.retain(|key, _| fresh.contains(key));
+        }
     }
 
     /// Whether it may refuse a write. A fence-aware receiver says of a request itself the same for every attempt.

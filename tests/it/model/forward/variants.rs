@@ -34,7 +34,7 @@ pub(super) fn pass_the_lane(
     }
     let mut free = state.snapshot.clone();
     state.intents().for_each(|intent| free.remove_intent(intent));
-    decided(bounds, &free, command).map(Some)
+    decided(bounds, &free, command, state.history.age).map(Some)
 }
 
 /// What is done wrongly once an operation is announced.

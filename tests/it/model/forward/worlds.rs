@@ -4,7 +4,7 @@
 use fencegate::domain::policy::{Contract, Policy};
 use fencegate::domain::upstream::Class;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, EPOCH};
 use super::search::search;
 use super::store::OF_THE_REQUEST;
 
@@ -61,6 +61,48 @@ fn reborn_again(class: Class) -> Bounds {
 fn crowd(class: Class) -> Bounds {
     let world = Bounds::new(class, ORDERED, Contract::Observed);
     world.ordered('a', 1, 1, 1).ordered('c', 1, 3, 2).ordered('b', 2, 2, 1)
+}
+
+/// The breaker trips and an epoch begins at any time, whatever is under way; the second owner is of that epoch.
+fn restored(class: Class) -> Bounds {
+    let world = Bounds::new(class, Policy::Single, Contract::Observed).put('a', 1, 1);
+    let world = world.put('a', EPOCH + 2, 1).put('b', EPOCH + 2, 2);
+    Bounds { trips: true, epochs: true, ..world }
+}
+
+/// Records are forgotten at any time, and every operation may come again.
+fn forgetful(class: Class) -> Bounds {
+    let world = Bounds::new(class, ORDERED, Contract::Observed);
+    let world = world.ordered('a', 1, 1, 1).ordered('b', 2, 2, 1).ordered('a', 1, 1, 1);
+    Bounds { prunes: true, epochs: true, ..world }
+}
+
+/// Time passes beyond the time for which the store remembers what it has done.
+fn aged(class: Class) -> Bounds {
+    Bounds { ages: true, ..race(class, Policy::Single) }
+}
+
+#[test]
+fn the_breaker_trips_and_an_epoch_begins_at_any_time() {
+    // Broken: what was under way when it tripped is lost, sent or admitted past it, or an old epoch comes back.
+    // Must hold: nothing is admitted until the epoch begins, what was under way ends, and the old epoch is over.
+    for class in Class::ALL {
+        holds("restored", &restored(class));
+    }
+}
+
+#[test]
+fn records_of_forwarded_operations_are_forgotten_at_any_time() {
+    // Broken: a record goes while its request would be sent again, or whose stamp the store still shows (I15).
+    for class in Class::ALL {
+        holds("forgetful", &forgetful(class));
+    }
+}
+
+#[test]
+fn a_store_forgets_its_keys() {
+    // Broken: what the store has forgotten is sent again (I2). Must hold: past half of the retention it is uncertain.
+    holds("aged", &aged(Class::Idempotent));
 }
 
 #[test]
