@@ -163,7 +163,8 @@ impl ApiKey {
         hash.update(self.id.as_str());
         hash.update(b"_");
         hash.update(self.secret.as_bytes());
-        hash.finalize().iter().take(CHECK_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        let digest = hash.finalize();
+        hex(digest.get(..CHECK_BYTES).unwrap_or_default())
     }
 }
 
@@ -174,7 +175,8 @@ pub fn is_key(text: &str) -> bool {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0F)]).collect()
 }
 
 fn is_hex(text: &str, bytes: usize) -> bool {

@@ -54,7 +54,7 @@ struct Known {
 
 /// What the witness knows; none where there is none, or none yet.
 async fn witnessed(config: &Config) -> anyhow::Result<Option<Known>> {
-    let Some(file) = super::witness(config).await? else { return Ok(None) };
+    let Some(file) = super::open::witness(config).await? else { return Ok(None) };
     let Some(record) = file.found() else { return Ok(None) };
     let (reached, everywhere) = (LedgerSeq::new(record.reached.at), Epoch::new(record.reached.epoch));
     Ok(Some(Known {
@@ -141,7 +141,7 @@ async fn trip(
     surroundings: &Surroundings,
 ) -> anyhow::Result<()> {
     let nobody = Uuid::nil();
-    let (ledger, committers) = super::open_sqlite(path, nobody, config, None, surroundings).await?;
+    let (ledger, committers) = super::open::open_sqlite(path, nobody, config, None, surroundings).await?;
     let tripped = ledger.trip(Subject::Everywhere, detector, found).await;
     drop(ledger);
     committers.await?.context("the copy could not be closed")?;

@@ -1,5 +1,6 @@
 //! The accept loop: bounded connections, bounded headers, bounded patience, and a graceful end.
 
+use axum::response::Response;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::desks::Desks;
-use super::framing::Watched;
+use super::framing::{Seen, Watched};
 use super::greet::Greeter;
 use super::peers::{Peers, PerAddress};
-use crate::http::{Front, Stopping, TwoLengths};
+use crate::access::Peer;
+use crate::http::{Front, Stopping, TwoLengths, Visit};
 use crate::limits::HEADER_TIMEOUT;
 use crate::telemetry::metrics::Metrics;
 
@@ -90,20 +92,8 @@ pub(super) async fn serve(
             let Some(stream) = moved(stream) else { return };
             let Some((stream, peer)) = greeter.greet(stream, &stopping).await else { return };
             let (stream, seen) = Watched::new(stream);
-            let service = service_fn(move |mut request: Request<Incoming>| {
-                let (visit, peer) = (visit.clone(), peer.clone());
-                let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-                if is_chunked && !seen.one_length() {
-                    request.extensions_mut().insert(TwoLengths);
-                }
-                async move {
-                    let mut response = visit.serve(request, peer).await;
-                    if is_chunked {
-                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                    }
-                    Ok::<_, Infallible>(response)
-                }
-            });
+            let service =
+                service_fn(move |request| answered(visit.clone(), peer.clone(), seen.clone(), request));
             let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::select! {
                 ended = connection => {
@@ -135,6 +125,24 @@ pub(super) async fn serve(
         );
         cut.cancel();
     }
+}
+
+/// Answers one request of a connection. One with two lengths is marked, and after one that came in chunks the connection ends.
+async fn answered(
+    visit: Visit,
+    peer: Option<Peer>,
+    seen: Seen,
+    mut request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
+    if is_chunked && !seen.one_length() {
+        request.extensions_mut().insert(TwoLengths);
+    }
+    let mut response = visit.serve(request, peer).await;
+    if is_chunked {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// The connection on the runtime of the caller.

@@ -10,9 +10,10 @@ use super::failure::Failure;
 use super::output::{self, Output};
 use super::table;
 use crate::access::key::{ApiKey, ID_BYTES, SECRET_BYTES};
-use crate::app::OsEntropy;
+use crate::app::{OsEntropy, SystemClock};
 use crate::domain::entropy::Entropy as _;
 use crate::domain::principal::PrincipalName;
+use crate::domain::time::Clock as _;
 use crate::limits::CLIENT_KEY_BYTES;
 
 /// What `key` takes.
@@ -20,7 +21,7 @@ use crate::limits::CLIENT_KEY_BYTES;
 pub(super) enum Key {
     /// Make a key, show it once, and print what the gateway's configuration needs of it
     ///
-    /// To rotate, add the new key beside the old one, give the old one an expires_at, and take it out when that has passed:
+    /// To rotate, add the new key beside the old one, give the old one an `expires_at`, and take it out when that has passed:
     /// until then both work. To revoke, take a key out. Gateways learn of it by SIGHUP or a restart.
     Create(Create),
     /// Say whether a key is whole, without asking anybody; it is read from standard input
@@ -89,7 +90,8 @@ fn quoted(name: &PrincipalName) -> String {
 }
 
 fn instant(span: std::time::Duration) -> Result<String, Failure> {
-    let now = jiff::Timestamp::now();
+    let now = SystemClock::started().wall();
+    let now = jiff::Timestamp::from_millisecond(now.ms()).map_err(|error| Failure::Start(error.into()))?;
     let end = now.checked_add(span).map_err(|_| Failure::Usage("--expires-in is too long".to_owned()))?;
     // Whole seconds are read more easily, and a key that ends a moment earlier is no loss.
     let end = end.round(jiff::Unit::Second).unwrap_or(end);

@@ -156,7 +156,7 @@ enum Command {
     Key(key::Key),
     /// Say who the gateway takes this caller for, and what it may do
     ///
-    /// The client commands show the key in FENCEGATE_KEY, or in the file that FENCEGATE_KEY_FILE names.
+    /// The client commands show the key in `FENCEGATE_KEY`, or in the file that `FENCEGATE_KEY_FILE` names.
     Whoami,
     /// Say what the configured rules let somebody do, and which rule decides
     ///

@@ -233,11 +233,9 @@ fn part_of<T, E>(
 fn instant(given: &Given<'_>, mistakes: &mut Mistakes) -> Option<Timestamp> {
     let text = given.item.as_datetime().map(ToString::to_string);
     let text = text.as_deref().or_else(|| given.text(mistakes))?;
-    match text.parse::<jiff::Timestamp>() {
-        Ok(instant) => Some(Timestamp::from_ms(instant.as_millisecond())),
-        Err(_) => {
-            given.wrong(mistakes, "is not an instant; write one such as \"2027-01-31T00:00:00Z\"");
-            None
-        }
+    if let Ok(instant) = text.parse::<jiff::Timestamp>() {
+        return Some(Timestamp::from_ms(instant.as_millisecond()));
     }
+    given.wrong(mistakes, "is not an instant; write one such as \"2027-01-31T00:00:00Z\"");
+    None
 }

@@ -44,7 +44,7 @@ struct VerdictJson<'a> {
 }
 
 /// `GET /v1/whoami`. With `permission` and `resource` it explains one verdict, whether or not the resource exists.
-pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
+pub(super) fn show(asked: &Asked<'_>) -> Result<Response, Problem> {
     let caller = asked.caller;
     let words = Permission::ALL.map(Permission::word);
     let permission = asked.query.word("permission", &words, Permission::from_word)?;

@@ -21,6 +21,7 @@ mod packed;
 mod pieces;
 pub mod postgres;
 pub mod prune;
+mod queues;
 mod quota;
 mod range;
 pub mod read;
@@ -37,9 +38,9 @@ pub mod wakeup;
 mod watch;
 mod witness;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -61,9 +62,10 @@ use crate::telemetry::metrics::Metrics;
 
 use breaker::Vigil;
 use differences::Differences;
-use driver::{Answer, Driver, Job, Task};
+use driver::{Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use listening::Feed;
+use queues::{all_ended, alone, answered, enqueue, propose, send};
 use quota::Meter;
 use read::{ReadFailed, Reader, Reading};
 use refusals::Refusals;
@@ -385,65 +387,4 @@ impl Ledger {
             Err(_) => Err(Unserved::Unavailable(Effect::None)),
         }
     }
-}
-
-/// Runs a committer on this thread, with a runtime of its own.
-fn alone(committer: impl Future<Output = ()>) {
-    match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(committer),
-        // Its queue ends with it, and the gateway with that.
-        Err(error) => tracing::error!(%error, "a committer cannot be started"),
-    }
-}
-
-/// Waits for all committers; the first one that breaks ends the wait, and the others go on to their own end.
-async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinError> {
-    while let Some(ended) = committers.join_next().await {
-        if ended.is_err() {
-            committers.detach_all();
-            return ended;
-        }
-    }
-    Ok(())
-}
-
-/// A resource always goes to the same committer.
-fn enqueue(queues: &[mpsc::Sender<Job>], job: Job) -> Result<(), Unserved> {
-    let committer = usize::from(job.bucket().0).checked_rem(queues.len()).unwrap_or_default();
-    send(queues.get(committer), job)
-}
-
-/// Proposes commands, all together so that they share a batch, and waits until they are decided. One that failed is
-/// proposed again another time. None when the ledger is gone.
-async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> Option<()> {
-    let mut sent = Vec::with_capacity(commands.len());
-    for command in commands {
-        let (reply, answer) = oneshot::channel();
-        let job = Job { task: Task::Command(Box::new(command)), actor: None, reply };
-        if enqueue(queues.upgrade()?.as_ref(), job).is_err() {
-            break;
-        }
-        sent.push(answer);
-    }
-    for answer in sent {
-        drop(answered(answer).await);
-    }
-    Some(())
-}
-
-fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {
-    let Some(queue) = queue else { return Err(Unserved::Draining) };
-    // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
-    if !job.is_reserved() && queue.capacity() <= limits::QUEUE_RESERVED {
-        return Err(if queue.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
-    }
-    queue.try_send(job).map_err(|error| match error {
-        mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
-        mpsc::error::TrySendError::Closed(_) => Unserved::Draining,
-    })
-}
-
-/// A committer answers every job; one that is dropped unanswered went down with it, half done or not.
-async fn answered(answer: oneshot::Receiver<Answer>) -> Answer {
-    answer.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
 }

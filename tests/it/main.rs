@@ -44,6 +44,7 @@ mod operating;
 mod postgres;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
+#[cfg(test)]
 mod power;
 #[cfg(test)]
 mod readme;
@@ -59,6 +60,7 @@ mod run;
 mod secure;
 #[cfg(test)]
 mod seeing;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod sqlite;

@@ -20,7 +20,8 @@ mod store;
 mod upstream;
 mod variants;
 
-use std::time::Instant;
+use fencegate::app::SystemClock;
+use fencegate::domain::time::Clock as _;
 
 use self::bugs::Bug;
 use self::events::Schedule;
@@ -102,7 +103,7 @@ fn every_seed_keeps_the_promises() {
         return;
     }
     let given = number("FENCEGATE_SIMULATION_SEEDS");
-    let (seeds, mut reached, began) = (given.unwrap_or(SEEDS), Reached::default(), Instant::now());
+    let (seeds, mut reached, began) = (given.unwrap_or(SEEDS), Reached::default(), SystemClock::started());
     let from = number("FENCEGATE_SIMULATION_FROM").unwrap_or(0);
     for seed in from..from + seeds {
         let schedule = Schedule::of(seed, None);
@@ -110,7 +111,7 @@ fn every_seed_keeps_the_promises() {
         assert_eq!(ran.failure, None, "{}", story(&schedule));
         reached.add(&ran.reached);
     }
-    let seconds = began.elapsed().as_secs_f64();
+    let seconds = began.monotonic().as_secs_f64();
     let rate = f64::from(u32::try_from(seeds).unwrap()) * 60.0 / seconds;
     println!("{seeds} seeds in {seconds:.1} s, {rate:.0} a minute");
     println!("verdicts: {:?}\nsteps: {:?}\nevents: {:?}", reached.codes, reached.steps, reached.kinds);

@@ -174,11 +174,10 @@ pub(in super::super) fn claim(
         return Some(Refusal::EpochAhead { epoch });
     }
     match namespace.definition().issuer {
-        Issuer::Gateway => None,
         Issuer::Trusted { .. } if !may_raise && claim.position.is_above(row.effective_floor(epoch)) => {
             Some(Refusal::AdvanceForbidden)
         }
-        Issuer::Trusted { max_jump: None } => None,
+        Issuer::Gateway | Issuer::Trusted { max_jump: None } => None,
         // From the floor that was set, not from the start of a later epoch: measured from that, the first write of a
         // new epoch would be a jump over the whole counter, and every counter above `max_jump` locked out for ever.
         Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(row.floor) {

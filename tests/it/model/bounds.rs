@@ -8,6 +8,7 @@ use crate::support::world::World;
 
 /// What may happen in a world. Everything in it may come at any time and any number of times: that is what delays,
 /// duplicates and late deliveries are.
+#[expect(clippy::struct_excessive_bools, reason = "each turns one thing of a world on")]
 pub(super) struct Bounds {
     pub(super) world: World,
     /// The resources; each is a page with up to three targets.

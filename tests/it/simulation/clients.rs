@@ -60,7 +60,9 @@ impl Sim {
             Kind::Resolve => return self.resolve(event),
             Kind::Epoch => self.begin_epoch(event),
             Kind::Sweep => {
-                let Some(lease) = self.db.rows.leases().nth(event.b % 3).map(|lease| lease.place()) else {
+                let Some(lease) =
+                    self.db.rows.leases().nth(event.b % 3).map(fencegate::protocol::rows::LeaseRow::place)
+                else {
                     return false;
                 };
                 self.operate(event, Command::Sweep(fencegate::protocol::command::Sweep { lease }));
@@ -124,7 +126,7 @@ impl Sim {
         let newest = self.workers[worker].holds[page].clone();
         match (event.kind, newest) {
             (Kind::Mismatch, _) => draft = draft.content_type("text/other"),
-            (Kind::Retry, Some(hold)) if event.b % 2 == 0 => {
+            (Kind::Retry, Some(hold)) if event.b.is_multiple_of(2) => {
                 draft = draft.under(hold.token);
                 if draft.sequence.is_some() {
                     draft = draft.sequence(hold.sequence + 1);
@@ -167,7 +169,7 @@ impl Sim {
     fn whole(&mut self, event: Event, deed: Deed) {
         let subject = Subject::parse(NAMESPACE).unwrap();
         let subject = match deed {
-            Deed::Trip(_) | Deed::AdvanceEpoch { .. } => Subject::Everywhere,
+            Deed::Trip(_) | Deed::AdvanceEpoch { .. } | Deed::NotePolicy { .. } => Subject::Everywhere,
             Deed::Fold { .. } | Deed::ChangeDefinition(_) => subject,
         };
         self.operate(event, Command::Whole(WholeAct { subject, deed }));
@@ -179,7 +181,7 @@ impl Sim {
         let deed = Deed::AdvanceEpoch {
             key,
             reason: "simulated".to_owned(),
-            leave_open: event.b % 4 > 0,
+            leave_open: !event.b.is_multiple_of(4),
             above: if self.is(Bug::EpochNotRaised) {
                 fencegate::domain::counter::Epoch::ZERO
             } else {

@@ -41,7 +41,9 @@ impl Database {
     /// What was decided becomes durable; the engine repeats its predicates.
     pub(super) fn commit(&mut self, set: ChangeSet, changes: &[Change], now: &Loaded) -> Result<(), String> {
         put(&mut self.engine, &set, now)?;
-        changes.iter().for_each(|change| self.rows.apply(change));
+        for change in changes {
+            self.rows.apply(change);
+        }
         self.past.push((set, self.rows.clone()));
         self.furthest = self.furthest.max(self.past.len());
         Ok(())

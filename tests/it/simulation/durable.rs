@@ -41,13 +41,13 @@ impl Judge {
                     hold(!back, "I7", || format!("{before:?} became {after:?}"))?;
                 }
                 Change::LeaseGranted(lease) => {
-                    self.not_stopped(before)?;
+                    Self::not_stopped(before)?;
                     for (resource, position) in lease.members() {
                         self.granted(page_of(resource), position, *lease.acquisition.as_bytes())?;
                     }
                 }
                 Change::IntentAnnounced { row, .. } => {
-                    self.not_stopped(before)?;
+                    Self::not_stopped(before)?;
                     self.announce(row)?;
                 }
                 Change::IntentClosed(row) if !applied.contains(&row.key()) => self.no_effect(row.claim)?,
@@ -63,7 +63,7 @@ impl Judge {
     }
 
     /// A breaker lets nothing happen.
-    fn not_stopped(&self, rows: &Snapshot) -> Judged {
+    fn not_stopped(rows: &Snapshot) -> Judged {
         let stopped =
             rows.everywhere().breaker.is_some() || rows.namespaces().any(|row| row.breaker.is_some());
         hold(!stopped, "breaker", || "something was admitted or issued while it was tripped".into())
@@ -88,7 +88,7 @@ impl Judge {
         let (page, operation) = (page_of(&record.resource), record.operation_id.as_str());
         let incarnation = record.incarnation.get();
         if self.setup.class.is_none() {
-            self.not_stopped(before)?;
+            Self::not_stopped(before)?;
             self.admitted(page, record.position)?;
             self.set_apart(page, operation);
             let done = Done {
@@ -163,14 +163,14 @@ impl Judge {
 
 /// I19: a refusal writes an end down that was seen, and nothing else.
 fn refused_changes_nothing(outcome: &Outcome, changes: &[Change]) -> Judged {
-    let changed = changes.iter().find(|change| match change {
+    let unwanted = changes.iter().find(|change| match change {
         Change::LeaseChanged { after, .. } => {
             !matches!(after.state, LeaseState::Expired | LeaseState::Superseded)
         }
         Change::Audited(_) => false,
         _ => true,
     });
-    hold(changed.is_none(), "I19", || format!("{:?} changes {changed:?}", outcome.refusal()))
+    hold(unwanted.is_none(), "I19", || format!("{:?} changes {unwanted:?}", outcome.refusal()))
 }
 
 fn recorded(change: &Change) -> Option<fencegate::protocol::snapshot::OperationKey> {

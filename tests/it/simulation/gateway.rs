@@ -81,7 +81,9 @@ impl Sim {
             return Ok(());
         }
         let mut wanted = Wanted::default();
-        batch.iter().for_each(|job| wanted.add(&job.command));
+        for job in &batch {
+            wanted.add(&job.command);
+        }
         let loaded = self.db.load(&wanted);
         let mut snapshot = loaded.snapshot.clone();
         let mut decided = Vec::with_capacity(batch.len());
@@ -154,7 +156,7 @@ impl Sim {
             }
             let Decided { job, decision, .. } = one;
             self.acked(gateway, &decision.changes);
-            self.outcome(gateway, job, decision.outcome)?;
+            self.outcome(gateway, &job, decision.outcome)?;
         }
         Ok(())
     }
@@ -184,7 +186,7 @@ impl Sim {
     }
 
     /// An outcome is durable: whoever waits for it hears of it.
-    fn outcome(&mut self, gateway: usize, job: Job, outcome: Outcome) -> Judged {
+    fn outcome(&mut self, gateway: usize, job: &Job, outcome: Outcome) -> Judged {
         for code in words(&outcome) {
             *self.reached.codes.entry(code).or_default() += 1;
         }

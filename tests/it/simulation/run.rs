@@ -20,7 +20,7 @@ impl Ran {
     /// Sixteen digits that two runs of one seed share.
     pub(super) fn hash(&self) -> String {
         let digest = Sha256::digest(self.trace.as_bytes());
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        digest.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 }
 
@@ -201,7 +201,7 @@ impl Sim {
             let row = self.db.rows.resource(&crate::support::world::name(super::durable::PAGES[page]));
             if row.is_some_and(|row| row.quarantined.is_some()) {
                 // A key of its own each time, and the second page for one number in seven.
-                let b = 1_000 + number * 14 + if page == 1 { 1 } else { 0 };
+                let b = 1_000 + number * 14 + usize::from(page == 1);
                 let b = if page == 1 { b - b % 7 + 6 } else { b - b % 7 };
                 self.ask(Event { kind: Kind::Reopen, a: 0, b });
             }

@@ -39,8 +39,9 @@ pub(super) fn decided(sim: &Sim, before: &Snapshot, job: &Job, rules: &Rules<'_>
         (Bug::BreakerLetsIssuing, Command::Acquire(_)) => {
             let mut open = before.clone();
             let rows: Vec<NamespaceRow> = before.namespaces().cloned().collect();
-            rows.into_iter()
-                .for_each(|row| open.insert_namespace(NamespaceRow { breaker: None::<Breaker>, ..row }));
+            for row in rows {
+                open.insert_namespace(NamespaceRow { breaker: None::<Breaker>, ..row });
+            }
             Some(rules(&open, &job.command))
         }
         (Bug::FloorNotRaised, Command::Acquire(_)) => {

@@ -29,6 +29,7 @@ pub(super) struct Delivery {
 }
 
 /// What may happen in a world.
+#[expect(clippy::struct_excessive_bools, reason = "each turns one thing of a world on")]
 pub(super) struct Bounds {
     pub(super) world: World,
     pub(super) class: Class,
