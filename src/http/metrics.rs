@@ -5,6 +5,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
+use crate::domain::permission::Permission;
 use crate::telemetry::{self, metrics};
 
 use super::Asked;
@@ -14,6 +15,7 @@ const TEXT: HeaderValue = HeaderValue::from_static(metrics::CONTENT_TYPE);
 
 /// `GET /metrics`.
 pub(super) fn show(asked: &Asked<'_>) -> Result<Response, Problem> {
+    asked.require_all(Permission::Read, "")?;
     let door = &asked.hall.door;
     let stores = door.dispatch.stores();
     let now = metrics::Now {

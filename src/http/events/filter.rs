@@ -66,6 +66,9 @@ fn lie_together(namespace: &str, prefix: &str) -> bool {
 fn named(asked: &Asked<'_>, text: &str) -> Result<Namespace, Problem> {
     let name = Namespace::parse(text)
         .map_err(|error| Problem::new(Code::InvalidResource, format!("namespace {text:?}: {error}")))?;
+    if !asked.knows(&name) {
+        asked.require(Permission::Read, name.as_str())?;
+    }
     names::rules_of(&name, asked.hall.namespaces())?;
     Ok(name)
 }

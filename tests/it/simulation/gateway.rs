@@ -204,10 +204,10 @@ impl Sim {
             self.gateways[gateway].alarm = None;
         }
         match (&job.origin, outcome) {
-            (_, Outcome::Written(members)) => self.written(&job, &members[0]),
+            (_, Outcome::Written(members)) => self.written(job, &members[0]),
             (_, Outcome::NotWritten(verdicts)) => {
                 let Verdict::Refuse(refusal) = &verdicts[0].verdict else { return Ok(()) };
-                self.refused(&job, refusal)
+                self.refused(job, refusal)
             }
             (Origin::Client { worker, page, .. }, Outcome::Granted(grant)) => {
                 let (worker, page) = (*worker, *page);
