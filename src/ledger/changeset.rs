@@ -211,7 +211,9 @@ impl ChangeSet {
     /// it had ended.
     fn forget_lease(&mut self, row: LeaseRow) {
         let change = self.leases.remove(row.acquisition.as_bytes());
-        if let Some(row) = change.map_or(Some(row), |change| change.before) {
+        let written = change.map_or(Some(row), |change| change.before);
+        // Two sweepers may find the same one.
+        if let Some(row) = written.filter(|row| !self.forgotten.contains(row)) {
             self.forgotten.push(row);
         }
     }

@@ -119,6 +119,8 @@ fn every_read_begins_with_a_key() {
     for text in reader::texts() {
         let begins = [
             "bucket = $1 AND ",
+            // What a namespace has used is counted bucket by bucket, each as a whole.
+            "bucket = $1 GROUP BY 1",
             "bucket = 0",
             "bucket = k.bucket AND ",
             "r.resource >= $1 AND r.resource < $2",

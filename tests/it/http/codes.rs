@@ -358,6 +358,7 @@ fn beyond_reach(method: &str, path: &str, code: &str) -> Option<&'static str> {
         "draining" if path.starts_with("/v1/leases/") => {
             Some("what keeps, ends or hands over a lease does so too")
         }
+        "credentials_unavailable" => Some("takes an issuer that is down; held by secure::outage"),
         "counter_exhausted" => Some("nobody changes a definition that often"),
         "token_jump" | "deleted" if path.starts_with("/v1/advance") => {
             Some("the rules let an advance go as far as it likes, and precede a re-creation")

@@ -40,6 +40,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::retention::postgres::a_recreated_resource_forgets_its_earlier_lives",
     "conformance::retention::postgres::an_old_operation_is_forgotten_and_the_live_one_stays",
     "conformance::retention::postgres::old_tombstones_are_folded_into_the_base",
+    "conformance::sweeping::postgres::a_lease_is_written_down_and_forgotten_in_one_batch",
     "conformance::sweeping::postgres::leases_that_ended_long_ago_are_forgotten",
     "conformance::timelines::postgres::a_ring_holds_the_last_refusals_of_what_is_known",
     "conformance::timelines::postgres::acts_are_told_alike_and_in_pages",
