@@ -88,7 +88,7 @@ impl Wanted {
         });
         let words = AuditVerb::ALL.map(AuditVerb::word);
         let actor = query.value("actor").map(|text| {
-            PrincipalName::parse(text).map_err(|error| malformed(format!("actor is {text:?}: {error}")))
+            PrincipalName::recorded(text).map_err(|error| malformed(format!("actor is {text:?}: {error}")))
         });
         Ok(Self {
             within: within.transpose()?,

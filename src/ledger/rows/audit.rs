@@ -33,7 +33,7 @@ pub(in super::super) fn audit<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Aud
         position: cells.position()?,
         reason: cells.maybe_text()?.map(str::to_owned),
         holder: cells.maybe_parsed(Holder::parse)?,
-        actor: cells.maybe_parsed(PrincipalName::parse)?,
+        actor: cells.maybe_parsed(PrincipalName::recorded)?,
         at,
     };
     Ok(AuditEntry { place, row })

@@ -72,6 +72,7 @@ pub(super) fn calls() -> Vec<Ask> {
         definition("elected", 1),
         ask("GET", "/v1/status"),
         ask("GET", "/v1/whoami"),
+        ask("GET", "/metrics"),
         ask("GET", "/livez"),
         ask("GET", "/readyz"),
         ask("GET", "/openapi.yaml"),

@@ -252,7 +252,7 @@ impl Reader for ScriptedReader {
     }
 }
 
-/// A clock that tells the time and fails at everything else: a fault in the middle of a command.
+/// A clock that fails where a command is carried out, which is in a task of its own: a fault in the middle of it.
 pub(super) struct Stopped;
 
 impl fencegate::domain::time::Clock for Stopped {
@@ -261,6 +261,7 @@ impl fencegate::domain::time::Clock for Stopped {
     }
 
     fn monotonic(&self) -> std::time::Duration {
-        panic!("a fault that a test made")
+        assert!(tokio::task::try_id().is_none(), "a fault that a test made");
+        std::time::Duration::ZERO
     }
 }

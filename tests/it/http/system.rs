@@ -21,7 +21,6 @@ async fn what_there_is_not_is_a_problem_too() {
         "/v1",
         "/v1/",
         "/v1/effects",
-        "/metrics",
         "/v1/operations/a/b",
         "/fencedx/a",
         "/v1/leases/a/b",
