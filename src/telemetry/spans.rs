@@ -18,6 +18,7 @@ use tracing::warn;
 
 use crate::domain::trace::Trace;
 use crate::limits::{SPANS_AT_ONCE, SPANS_PAUSE, SPANS_TIMEOUT, SPANS_WAITING};
+use crate::tls;
 
 use super::metrics::Count;
 
@@ -71,7 +72,9 @@ impl Spans {
         lost: Arc<Count>,
     ) -> anyhow::Result<(Self, JoinHandle<()>)> {
         // No proxy of the environment and no redirect: what is told here goes to the address that is configured.
+        let tls = tls::client::config(&tls::client::Trust::default(), false)?;
         let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .timeout(SPANS_TIMEOUT)

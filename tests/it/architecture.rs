@@ -66,7 +66,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("backing", &["domain", "limits"]),
     ("dispatch", &["ledger", "backing", "protocol", "domain", "telemetry", "limits"]),
     ("http", &["access", "dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
-    ("telemetry", &["domain", "limits"]),
+    ("telemetry", &["domain", "limits", "tls"]),
     ("config", &["access", "domain", "limits", "tls"]),
     (
         "app",

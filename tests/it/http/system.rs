@@ -15,16 +15,9 @@ use fencegate::http::routes;
 #[tokio::test]
 async fn what_there_is_not_is_a_problem_too() {
     let house = House::new().await;
-    for path in [
-        "/",
-        "/nothing",
-        "/v1",
-        "/v1/",
-        "/v1/effects",
-        "/v1/operations/a/b",
-        "/fencedx/a",
-        "/v1/leases/a/b",
-    ] {
+    for path in
+        ["/", "/nothing", "/v1", "/v1/", "/v1/effects", "/v1/operations/a/b", "/fencedx/a", "/v1/leases/a/b"]
+    {
         assert!(house.get(path).await.refused(404, "not_found").contains("openapi.yaml"), "{path}");
     }
     assert!(house.get("/docs/errors/stale").await.refused(404, "not_found").contains("stale_token"));
