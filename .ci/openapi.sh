@@ -240,7 +240,9 @@ def rule_between_fields(code, case):
     body = case.body if isinstance(case.body, dict) else {}
     headers = {name.lower(): value for name, value in (case.headers or {}).items()}
     if code == "invalid_resource":
-        return any(not_canonical(name) for name in names(case))
+        # What hooks put into a query is a resource's name, and no namespace has a slash.
+        slashed = "/" in str((case.query or {}).get("namespace") or "")
+        return slashed or any(not_canonical(name) for name in names(case))
     if code == "invalid_sequence":
         return any(True for _ in counters(case, "fencing_sequence", "sequence"))
     if code == "invalid_token":
@@ -254,6 +256,8 @@ def rule_between_fields(code, case):
         too_large = any(number > MAX for number in counters(case, "fencing_incarnation", "incarnation"))
         prefix = str((case.query or {}).get("prefix") or "").encode("utf-8", "surrogatepass")
         wait = "wait" in str(headers.get("prefer")).lower()
+        if case.path == "/v1/whoami":
+            return ("permission" in (case.query or {})) != ("resource" in (case.query or {}))
         if case.path == "/v1/operations" and not (case.query or {}).get("resource"):
             return (case.query or {}).get("state") not in ("uncertain", "intent")
         tokens = (headers.get("fencing-token"), body.get("fencing_token"))
