@@ -1,16 +1,14 @@
 //! How a connection begins: with TLS where it is configured, within a bounded time, and not too many at once.
 
-use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -23,6 +21,9 @@ use crate::tls::names::shown;
 /// A socket whose writes do not wait for ever: a client that takes nothing of its answer would keep its connection and the
 /// answer's memory.
 type Socket = Pin<Box<TimeoutStream<TcpStream>>>;
+
+/// The bytes of a connection, as they are or inside TLS.
+pub(super) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 
 /// Greets connections. Clones share the turns.
 #[derive(Clone)]
@@ -46,7 +47,7 @@ impl Greeter {
         let mut socket = TimeoutStream::new(stream);
         socket.set_write_timeout(Some(WRITE_TIMEOUT));
         let socket = Box::pin(socket);
-        let Some(tls) = &self.tls else { return Some((Stream::Plain(socket), None)) };
+        let Some(tls) = &self.tls else { return Some((Either::Left(socket), None)) };
         let agreeing = async {
             let turn = self.turns.acquire().await.ok()?;
             let agreed = tls.acceptor().accept(socket).await;
@@ -69,7 +70,7 @@ impl Greeter {
             // It was verified, so that it can be read; if not, it is nobody's.
             Some(None) => return None,
         };
-        Some((Stream::Tls(Box::new(stream)), peer))
+        Some((Either::Right(Box::new(stream)), peer))
     }
 }
 
@@ -94,64 +95,6 @@ pub(super) fn warn_of_the_end(until: Timestamp, now: Timestamp) {
         warn!(days, "the certificate of the listener ends soon; put a new one in its place");
     } else {
         tracing::info!(days, "the certificate of the listener holds on");
-    }
-}
-
-/// The bytes of a connection, with TLS or without.
-pub(super) enum Stream {
-    /// As it is.
-    Plain(Socket),
-    /// Inside TLS.
-    Tls(Box<TlsStream<Socket>>),
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
     }
 }
 

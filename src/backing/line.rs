@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio_util::either::Either;
 
 use super::link::{Link, One};
 use super::stream::Stream;
@@ -112,7 +113,7 @@ impl Line {
         stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let Some((connector, name)) = &self.tls else {
             let two = matches!(self.protocol, Protocol::Http2);
-            return self.greet(Stream::Plain(stream), two).await;
+            return self.greet(Either::Left(stream), two).await;
         };
         let stream = connector.connect(name.clone(), stream).await;
         let stream = stream.map_err(|error| format!("no TLS with {}: {error}", self.authority))?;
@@ -120,7 +121,7 @@ impl Line {
         if matches!(self.protocol, Protocol::Http2) && !agreed {
             return Err(format!("{} does not speak HTTP/2", self.authority));
         }
-        self.greet(Stream::Tls(Box::new(stream)), agreed).await
+        self.greet(Either::Right(Box::new(stream)), agreed).await
     }
 
     async fn greet(&self, stream: Stream, two: bool) -> Result<Link, String> {
