@@ -234,6 +234,12 @@ impl Access {
         self.roster.load_full()
     }
 
+    /// Whether no credentials are asked for.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.roster.load().is_open()
+    }
+
     /// Puts another one in force; requests under way go on with what they were let in by.
     pub fn replace(&self, roster: Roster) {
         self.roster.store(Arc::new(roster));

@@ -290,7 +290,7 @@ mod tests {
             "drain_delay = \"2s\"\n[principals.a]\npermissions = { \"*\" = [\"read\"] }\n".to_owned();
         assert_eq!(reloader.reload().changed, ["principals"]);
         assert_eq!(written.try_recv().unwrap(), "principals: added a");
-        assert!(!access.roster().is_open());
+        assert!(!access.is_open());
         assert_eq!(reloader.reload().result(), "unchanged");
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Prob
     }
     let access = &hall.door.access;
     let bearer = match first {
-        _ if access.roster().is_open() => None,
+        _ if access.is_open() => None,
         None => None,
         Some(value) => Some(bearer_of(value.as_bytes()).ok_or_else(|| {
             nobody(Denied::Malformed("not of the form Bearer, one blank, and your key or token"))

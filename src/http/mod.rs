@@ -252,11 +252,12 @@ async fn called(
     payload: &mut Payload,
     caller: &Caller,
 ) -> Result<Response, Problem> {
-    if !hall.door.access.roster().is_open() {
+    let is_open = hall.door.access.is_open();
+    if !is_open {
         Span::current().record("principal", caller.name().as_str());
     }
     let call = route.call(&head.method).ok_or_else(|| not_allowed(route, head, hall.namespaces(), caller))?;
-    extract::addressed(head, hall.door.access.roster().is_open())?;
+    extract::addressed(head, is_open)?;
     extract::single(&head.headers)?;
     // What the query of the data plane means, the store behind it tells.
     let query = if route.is_data_plane() { Query::default() } else { Query::parse(&head.uri, call.query)? };

@@ -43,7 +43,7 @@ impl Visit {
         }
         let door = &self.front.hall.door;
         // Nobody fails where nobody is asked, and the place for it costs an allocation.
-        if !door.access.roster().is_open() {
+        if !door.access.is_open() {
             request.extensions_mut().insert(Peer(self.peer));
         }
         let mut response = self.front.answer(request).await;
