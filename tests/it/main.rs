@@ -23,6 +23,8 @@ mod contract;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod exam;
 #[cfg(test)]
 mod http;
@@ -44,7 +46,6 @@ mod operating;
 mod postgres;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-#[cfg(test)]
 mod power;
 #[cfg(test)]
 mod readme;
