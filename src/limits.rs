@@ -34,6 +34,9 @@ pub const QUEUE_COMMANDS: usize = 1_024;
 /// hundred (`performance.md` section 1).
 pub const BATCH_COMMANDS: usize = 256;
 
+/// Of these, how many may have gone past the others: half, so that a flood of renewals holds no write up for ever.
+pub const BATCH_URGENT: usize = BATCH_COMMANDS / 2;
+
 /// Commands of a batch from which on the next one may wait a little for more to share its flush: that many callers are
 /// at it at once, and most of them are about to ask again. With fewer nobody ever waits.
 pub const GATHER_COMMANDS: usize = 8;
@@ -262,6 +265,12 @@ pub const OFFLOAD_BYTES: usize = 512 * 1_024;
 
 /// The longest that `Prefer: wait` can ask for, in seconds.
 pub const WAIT_SECONDS: u64 = 30;
+
+/// The longest reason in an answer, in bytes: the longest name twice, and words around them. What somebody sent stands in it.
+pub const DETAIL_BYTES: usize = 4 * 1_024;
+
+/// The longest text that is compared with the words that could have been meant, in bytes.
+pub const COMPARED_BYTES: usize = 64;
 
 /// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
 /// length in memory.

@@ -1,5 +1,7 @@
 //! The keys of a configuration: those of this version, those that come later, and the nearest to a wrong one.
 
+use crate::limits::COMPARED_BYTES;
+
 use super::given::Given;
 use super::mistake::Mistakes;
 
@@ -163,6 +165,9 @@ pub(super) fn list(words: &[&str]) -> String {
 
 /// The word that is most like `wrong`, where one is like it at all.
 pub(super) fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if wrong.len() > COMPARED_BYTES {
+        return None;
+    }
     let wrong = wrong.to_lowercase().replace('-', "_");
     words
         .map(|word| (likeness(&wrong, word), word))

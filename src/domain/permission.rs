@@ -211,6 +211,12 @@ impl Rules {
             && within.into_iter().all(|rule| rule.permissions.has(permission) || rule.prefix.weight() == 0)
     }
 
+    /// Whether there is any name to which this may be done, as far as the rules tell.
+    #[must_use]
+    pub fn mention(&self, permission: Permission) -> bool {
+        self.rules.iter().any(|rule| rule.permissions.has(permission))
+    }
+
     /// Whether anything at all may be done in a namespace.
     #[must_use]
     pub fn know(&self, namespace: &str) -> bool {

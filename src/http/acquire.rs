@@ -33,6 +33,7 @@ const RETRY_LEASE_MOST: Duration = Duration::from_secs(30);
 
 /// `POST /v1/leases`.
 pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
+    asked.require_any(Permission::Lease)?;
     let key = request_key(&asked)?;
     extract::is_json(asked.headers())?;
     let mut object = Object::read(&control_body(&asked, payload).await?.bytes)?;

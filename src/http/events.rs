@@ -10,7 +10,6 @@ use std::time::Duration;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -22,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::ledger::events::{EventPlace, EventsEnd, Happening, Told};
 use crate::ledger::listening::{Heard, Listener};
 use crate::ledger::wakeup::instant;
-use crate::limits::{EVENT_STREAMS, EVENTS_HEARTBEAT, RETRY_AFTER};
+use crate::limits::{EVENTS_HEARTBEAT, RETRY_AFTER};
 use crate::protocol::rows::AuditVerb;
 
 use super::problem::{Code, Problem};
@@ -31,20 +30,22 @@ use super::{Asked, wire};
 mod cloud;
 mod filter;
 mod place;
+mod share;
 
 use filter::Filter;
 use place::Place;
+use share::Seat;
+pub(super) use share::Streams;
 
 /// `GET /v1/events`.
 pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
     let hall = asked.hall;
     let filter = Filter::of(&asked)?;
     let known = asked.headers().get("last-event-id").map(|value| value.to_str().unwrap_or_default());
-    let Ok(permit) = hall.listeners.clone().try_acquire_owned() else {
-        let detail =
-            format!("this process serves {EVENT_STREAMS} streams of events at once; ask again later");
-        return Err(Problem::new(Code::Overloaded, detail).retry_after(RETRY_AFTER));
-    };
+    let seat = hall
+        .streams
+        .seat(asked.caller.name(), hall.door.access.is_open())
+        .map_err(|detail| Problem::new(Code::Overloaded, detail).retry_after(RETRY_AFTER))?;
     let ledger = hall.door.ledger.clone();
     // It hears of what is recorded from before the look that begins it.
     let listener = ledger.listen();
@@ -67,8 +68,9 @@ pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
         database,
         queue: VecDeque::new(),
         heartbeat: instant(),
+        is_begun: false,
         state: State::Behind,
-        _permit: permit,
+        _seat: seat,
     };
     if let Some(why) = lost {
         stream.reset(why);
@@ -135,8 +137,10 @@ struct Stream {
     /// What was read and is still to be taken: one page.
     queue: VecDeque<Event>,
     heartbeat: Instant,
+    /// Whether it was said once that all is told.
+    is_begun: bool,
     state: State,
-    _permit: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
 impl Stream {
@@ -180,8 +184,13 @@ impl Stream {
         if is_all {
             self.state = State::Abreast;
             self.told_at = page.now;
-            self.queue.push_back(self.still_here("all is told"));
-            self.heartbeat = instant() + EVENTS_HEARTBEAT;
+            // Nothing shows when others do what this listener may not hear of: of that only the next line tells that comes
+            // anyway.
+            if !self.is_begun || !self.queue.is_empty() {
+                self.is_begun = true;
+                self.queue.push_back(self.still_here("all is told"));
+                self.heartbeat = instant() + EVENTS_HEARTBEAT;
+            }
         }
     }
 

@@ -75,6 +75,19 @@ impl Asked<'_> {
         require(self.caller, permission, name)
     }
 
+    /// Refuses a caller that may do this to nothing at all, before a long body of its is read.
+    pub(super) fn require_any(&self, permission: Permission) -> Result<(), Problem> {
+        if self.caller.rules().mention(permission) {
+            return Ok(());
+        }
+        let detail = format!(
+            "{} may not {} anything; GET /v1/whoami tells what you may do",
+            self.caller.name(),
+            permission.word()
+        );
+        Err(Problem::new(Code::Forbidden, detail))
+    }
+
     /// Refuses a caller that may not do this to everything whose name begins so; the empty text is everything.
     pub(super) fn require_all(&self, permission: Permission, beginning: &str) -> Result<(), Problem> {
         if self.caller.rules().cover(beginning, permission) {

@@ -33,7 +33,9 @@ struct ReadyJson {
 struct Check {
     name: &'static str,
     ok: bool,
-    detail: String,
+    /// None for those who may not see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -140,8 +142,24 @@ pub(super) async fn readyz(asked: Asked<'_>) -> Result<Response, Problem> {
     let [writers, readers, _, accepting, breaker, ..] = &checks;
     let ready = writers.ok && readers.ok && breaker.ok && accepting.ok;
     let status = if ready { StatusCode::OK } else { Code::DatabaseUnavailable.status() };
-    let checks = asked.query.value("verbose").map(|_| checks);
+    let mut checks = asked.query.value("verbose").map(|_| checks);
+    if let Some(checks) = checks.as_mut().filter(|_| !hall.door.access.is_open())
+        && !may_see_all(&asked).await
+    {
+        for check in checks {
+            check.detail = None;
+        }
+    }
     Ok(wire::json(status, &ReadyJson { ready, checks }))
+}
+
+/// Whether the caller showed who it is, though it need not here, and may read everything: numbers and names of namespaces
+/// are for nobody else.
+async fn may_see_all(asked: &Asked<'_>) -> bool {
+    match super::pace::identified(asked.hall, asked.head).await {
+        Ok(caller) => caller.rules().cover("", Permission::Read),
+        Err(_) => false,
+    }
 }
 
 /// `GET /v1/status`.
@@ -195,7 +213,7 @@ async fn ledger(hall: &Hall) -> Check {
         Ok(Err(unserved)) => (false, unserved.to_string()),
         Ok(Ok(())) => (true, hall.door.ledger.setting().identity.engine.to_owned()),
     };
-    Check { name: "ledger", ok, detail }
+    Check { name: "ledger", ok, detail: Some(detail) }
 }
 
 /// Whether the records can be read, and how far they go.
@@ -206,7 +224,7 @@ async fn reads(hall: &Hall) -> Check {
         Ok(Err(problem)) => (false, problem.detail().to_owned()),
         Ok(Ok(seq)) => (true, format!("up to {seq}")),
     };
-    Check { name: "reads", ok, detail }
+    Check { name: "reads", ok, detail: Some(detail) }
 }
 
 fn no_answer() -> String {
@@ -227,19 +245,19 @@ async fn breaker(hall: &Hall) -> Check {
             (false, named.collect::<Vec<_>>().join("; "))
         }
     };
-    Check { name, ok, detail }
+    Check { name, ok, detail: Some(detail) }
 }
 
 async fn definitions(hall: &Hall) -> Check {
     let name = "definitions";
     match differing(hall).await {
-        Err(problem) => Check { name, ok: false, detail: problem.detail().to_owned() },
+        Err(problem) => Check { name, ok: false, detail: Some(problem.detail().to_owned()) },
         Ok((count, differing)) if differing.is_empty() => {
-            Check { name, ok: true, detail: format!("{count} namespaces are recorded, none differs") }
+            Check { name, ok: true, detail: Some(format!("{count} namespaces are recorded, none differs")) }
         }
         Ok((_, differing)) => {
             let named = differing.iter().map(|(namespace, difference)| format!("{namespace:?} {difference}"));
-            Check { name, ok: false, detail: named.collect::<Vec<_>>().join("; ") }
+            Check { name, ok: false, detail: Some(named.collect::<Vec<_>>().join("; ")) }
         }
     }
 }
@@ -248,7 +266,7 @@ async fn definitions(hall: &Hall) -> Check {
 /// only fill their queues.
 fn queue(hall: &Hall) -> Check {
     let (waiting, room) = hall.door.ledger.queued();
-    Check { name: "queue", ok: waiting < room, detail: format!("{waiting} of {room} places are taken") }
+    Check { name: "queue", ok: waiting < room, detail: Some(format!("{waiting} of {room} places are taken")) }
 }
 
 /// Whether the stores behind HTTP have earned their classes. One that has not makes nobody unready: its namespace alone is
@@ -260,11 +278,11 @@ fn stores(hall: &Hall) -> Check {
     });
     let doubtful: Vec<String> = doubtful.collect();
     let detail = if doubtful.is_empty() { "no probe has failed".to_owned() } else { doubtful.join("; ") };
-    Check { name: "stores", ok: doubtful.is_empty(), detail }
+    Check { name: "stores", ok: doubtful.is_empty(), detail: Some(detail) }
 }
 
 fn accepting(hall: &Hall) -> Check {
     let ok = !hall.door.stopping.announced.is_cancelled();
     let detail = if ok { "accepting requests" } else { "draining: it stops, and serves what still comes" };
-    Check { name: "accepting", ok, detail: detail.to_owned() }
+    Check { name: "accepting", ok, detail: Some(detail.to_owned()) }
 }

@@ -1,13 +1,14 @@
 //! JSON bodies: read whole and strictly. A field that is unknown, of another type or given twice is refused by name;
 //! absent and null are the same.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::limits::JSON_VALUES;
+use crate::limits::{COMPARED_BYTES, JSON_VALUES};
 
 use super::names::nearest;
 use super::problem::{Code, Problem};
@@ -48,7 +49,7 @@ impl Object {
             Some(other) => format!("did you mean {other:?}?"),
             None => format!("the fields are {}", known.join(", ")),
         };
-        Err(invalid(&self.name(name), &format!("there is no such field; {advice}")))
+        Err(invalid(&self.name(&beginning_of(name)), &format!("there is no such field; {advice}")))
     }
 
     /// A field's full name, as messages have it.
@@ -116,6 +117,12 @@ impl Object {
     fn take(&mut self, field: &str) -> Option<Value> {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
+}
+
+/// As much of a text as tells which one it is.
+fn beginning_of(text: &str) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(COMPARED_BYTES);
+    if end == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{}…", &text[..end])) }
 }
 
 /// A field that is not as it must be.

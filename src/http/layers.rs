@@ -14,6 +14,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
+use sha2::{Digest as _, Sha256};
 use tracing::field::Empty;
 use tracing::{Instrument, error, info_span};
 use uuid::Uuid;
@@ -152,10 +153,11 @@ pub(super) struct RequestIds {
 impl RequestIds {
     fn next(&self, door: &Door) -> Uuid {
         let drawn = self.drawn.get_or_init(|| door.entropy.draw().unwrap_or_default());
-        let count = u128::from(self.count.fetch_add(1, Ordering::Relaxed));
-        let random = u128::from_be_bytes(*drawn).wrapping_add(count).to_be_bytes();
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        // No id tells how many there were before it.
+        let digest = Sha256::new().chain_update(drawn).chain_update(count.to_be_bytes()).finalize();
         let mut last = [0; 10];
-        for (to, from) in last.iter_mut().rev().zip(random.into_iter().rev()) {
+        for (to, from) in last.iter_mut().zip(digest) {
             *to = from;
         }
         let now = u64::try_from(door.clock.wall().ms()).unwrap_or_default();

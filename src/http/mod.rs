@@ -28,6 +28,7 @@ mod namespaces;
 mod observe;
 mod operations;
 mod pace;
+mod patience;
 pub mod problem;
 mod query;
 mod relay;
@@ -68,7 +69,9 @@ use crate::ledger::{Ledger, Unserved};
 use crate::limits;
 
 use body::Payload;
+use events::Streams;
 use layers::RequestIds;
+use patience::Refusing;
 use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
@@ -107,14 +110,16 @@ pub struct Door {
 /// The door with what it shares between requests.
 struct Hall {
     door: Door,
+    /// Who is waiting to be refused.
+    refusing: Refusing,
     /// Memory for bodies, in KiB.
     bodies: Arc<Semaphore>,
     /// The same for bodies of what goes through when nothing else does.
     reserved_bodies: Arc<Semaphore>,
     /// Room on disk for bodies that go to upstreams, in KiB.
     spooled: Arc<Semaphore>,
-    /// Streams of events that may still be begun.
-    listeners: Arc<Semaphore>,
+    /// Whose streams of events are open.
+    streams: Arc<Streams>,
     request_ids: RequestIds,
     /// Requests that are being answered; a stream counts until it begins.
     under_way: TaskTracker,
@@ -170,10 +175,11 @@ impl Front {
         }
         let hall = Arc::new(Hall {
             door,
+            refusing: Refusing::default(),
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
             reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
-            listeners: Arc::new(Semaphore::new(limits::EVENT_STREAMS)),
+            streams: Arc::default(),
             request_ids: RequestIds::default(),
             under_way: TaskTracker::new(),
         });
@@ -268,12 +274,19 @@ async fn called(
             Err(problem::draining())
         }
         // What could not be queued is not read either: a refusal then costs next to nothing.
-        Run::Change(_) if call.share == Share::Ordinary && hall.door.ledger.is_full() => {
+        Run::Change(_) if call.share == Share::Ordinary && !hall.has_room().await => {
             Err(problem::unserved(&Unserved::Overloaded, None))
         }
         Run::Change(change) => change(asked, payload).await,
     };
     answer.map_err(|problem| gate::seen(caller, problem))
+}
+
+impl Hall {
+    /// Whether there is room for an ordinary command.
+    async fn has_room(&self) -> bool {
+        self.refusing.has_room(&self.door.ledger, self.door.clock.as_ref()).await
+    }
 }
 
 fn not_allowed(route: &Route, head: &Parts, known: &Namespaces, caller: &Caller) -> Problem {

@@ -25,7 +25,7 @@ use crate::domain::operation::Effect;
 use crate::domain::position::Position;
 use crate::domain::trace::TraceId;
 use crate::ledger::Unserved;
-use crate::limits;
+use crate::limits::{self, DETAIL_BYTES};
 use crate::protocol::rows::Mark;
 
 use super::wire::{self, MarkView, Shown};
@@ -110,11 +110,18 @@ struct ProblemJson<'a> {
 }
 
 impl Problem {
-    /// A problem with the reason of this case and what to do next.
+    /// A problem with the reason of this case and what to do next. What was sent may stand in it, and is cut where it is
+    /// long: nobody gets megabytes of their own back.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let more = More { retry_after: usual_wait(code), ..More::default() };
-        Self { code, detail: detail.into(), more: Box::new(more) }
+        let mut detail = detail.into();
+        if detail.len() > DETAIL_BYTES {
+            let end = detail.floor_char_boundary(DETAIL_BYTES);
+            detail.truncate(end);
+            detail.push('…');
+        }
+        Self { code, detail, more: Box::new(more) }
     }
 
     /// The code.

@@ -85,6 +85,7 @@ struct VerdictJson<'a> {
 
 /// `POST /v1/writes`.
 pub(super) async fn apply(asked: Asked<'_>, payload: &mut Payload) -> Result<Response, Problem> {
+    asked.require_any(Permission::Write)?;
     let dry_run = dry_run(&asked)?;
     extract::is_json(asked.headers())?;
     extract::said_in_body(asked.headers())?;

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -23,6 +23,7 @@ use crate::protocol::{Command, Outcome};
 
 use super::driver::{Job, Task};
 use super::guard::Guard;
+use super::queues::Queue;
 use super::read::{ReadFailed, Reader};
 use super::{Ledger, Unserved, answered, enqueue};
 
@@ -63,7 +64,7 @@ impl Ledger {
 }
 
 async fn trip(
-    queues: &[mpsc::Sender<Job>],
+    queues: &[Queue],
     reader: &dyn Reader,
     subject: Subject,
     detector: Detector,
@@ -92,16 +93,12 @@ async fn trip(
 /// Trips the breaker whenever the guard raises the alarm. It does not keep the ledger in use itself, and ends with it.
 pub(super) struct Vigil {
     guard: Arc<Guard>,
-    queues: Weak<[mpsc::Sender<Job>]>,
+    queues: Weak<[Queue]>,
     reader: Weak<dyn Reader>,
 }
 
 impl Vigil {
-    pub(super) fn over(
-        guard: Arc<Guard>,
-        queues: &Arc<[mpsc::Sender<Job>]>,
-        reader: &Arc<dyn Reader>,
-    ) -> Self {
+    pub(super) fn over(guard: Arc<Guard>, queues: &Arc<[Queue]>, reader: &Arc<dyn Reader>) -> Self {
         Self { guard, queues: Arc::downgrade(queues), reader: Arc::downgrade(reader) }
     }
 

@@ -14,6 +14,7 @@ use crate::protocol::rows::IntentRow;
 use crate::telemetry::metrics::{Metrics, Now};
 
 use super::Ledger;
+use super::queues::Queue;
 use super::read::{ReadFailed, Reader};
 
 /// Looks for as long as the ledger is in use, and does not keep it in use itself.
@@ -40,10 +41,8 @@ impl Ledger {
     /// What is known now without asking anybody.
     #[must_use]
     pub fn now(&self) -> Now {
-        let waits =
-            |queue: &tokio::sync::mpsc::Sender<_>| queue.max_capacity().saturating_sub(queue.capacity());
         Now {
-            queues: self.queues.iter().map(waits).collect(),
+            queues: self.queues.iter().map(Queue::waiting).collect(),
             queue_most: QUEUE_COMMANDS,
             stopped: self.stopped.names(),
             engine: self.setting.identity.engine,

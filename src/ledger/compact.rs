@@ -5,7 +5,6 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -18,14 +17,14 @@ use crate::protocol::fold::{folds, is_foldable};
 use crate::protocol::rows::Life;
 use crate::protocol::whole::{Deed, WholeAct};
 
-use super::driver::Job;
 use super::prune::Round;
+use super::queues::Queue;
 use super::read::{ReadFailed, Reader, ResourceFilter};
 use super::{Ledger, propose};
 
 /// Folds for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Compactor {
-    queues: Weak<[mpsc::Sender<Job>]>,
+    queues: Weak<[Queue]>,
     reader: Weak<dyn Reader>,
     kept: Millis,
     /// The last tombstone that was looked at in this walk.

@@ -7,7 +7,6 @@ mod job;
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use crate::domain::operation::Effect;
@@ -19,6 +18,7 @@ use crate::telemetry::metrics::Metrics;
 use super::changeset::ChangeSet;
 use super::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use super::guard::Guard;
+use super::queues::Arrivals;
 use super::quota::{Meter, Pending};
 use super::stopped::Stopped as StoppedHere;
 use super::tell;
@@ -71,17 +71,13 @@ impl<E: Engine> Driver<E> {
     }
 
     /// Runs until every sender of the queue is gone and the queue is empty; then closes the database.
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    pub(super) async fn run(mut self, mut arrivals: Arrivals) {
         let mut drained = Vec::with_capacity(BATCH_COMMANDS);
         let mut before = 0;
-        while queue.recv_many(&mut drained, BATCH_COMMANDS).await > 0 {
+        while arrivals.take(&mut drained).await {
             if before >= GATHER_COMMANDS {
                 self.engine.gather().await;
-                while drained.len() < BATCH_COMMANDS
-                    && let Ok(job) = queue.try_recv()
-                {
-                    drained.push(job);
-                }
+                arrivals.fill(&mut drained);
             }
             before = drained.len();
             self.guard.took_up();

@@ -41,7 +41,7 @@ mod witness;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -65,7 +65,7 @@ use differences::Differences;
 use driver::{Driver, Job, Task};
 use engine::{Engine, Identity, Seat};
 use listening::Feed;
-use queues::{all_ended, alone, answered, enqueue, propose, send};
+use queues::{Queue, all_ended, alone, answered, enqueue, propose};
 use quota::Meter;
 use read::{ReadFailed, Reader, Reading};
 use refusals::Refusals;
@@ -145,7 +145,7 @@ pub type Committers = JoinHandle<Result<(), JoinError>>;
 #[derive(Clone)]
 pub struct Ledger {
     /// One per committer.
-    queues: Arc<[mpsc::Sender<Job>]>,
+    queues: Arc<[Queue]>,
     reader: Arc<dyn Reader>,
     reads: Arc<Semaphore>,
     /// Beyond those, for the leases of those who renew and release.
@@ -186,11 +186,10 @@ impl Ledger {
         let guard = engines.first().map(Engine::guard).unwrap_or_default();
         let meter = setting.namespaces.have_quotas().then(Arc::<Meter>::default);
         for engine in engines {
-            let (sender, receiver) =
-                mpsc::channel(limits::QUEUE_COMMANDS.saturating_add(limits::QUEUE_RESERVED));
+            let (queue, arrivals) = Queue::new();
             let (setting, guard, metrics) = (setting.clone(), guard.clone(), metrics.clone());
             let committer = Driver::new(engine, setting, watch.clone(), stopped.clone(), guard, metrics);
-            let committer = committer.metered(meter.clone()).run(receiver);
+            let committer = committer.metered(meter.clone()).run(arrivals);
             match E::SEAT {
                 Seat::Shared => committers.spawn(committer),
                 Seat::Blocking => {
@@ -199,7 +198,7 @@ impl Ledger {
                 }
                 Seat::Alone => committers.spawn_blocking(move || alone(committer)),
             };
-            queues.push(sender);
+            queues.push(queue);
         }
         let reads = Arc::new(Semaphore::new(limits::READS_IN_FLIGHT));
         let attempts = Arc::new(Semaphore::new(limits::WAITING_ATTEMPTS));
@@ -294,7 +293,7 @@ impl Ledger {
     /// committers it is told when none of them has any.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.queues.iter().all(|queue| queue.capacity() <= limits::QUEUE_RESERVED)
+        self.queues.iter().all(Queue::is_full)
     }
 
     /// Shows that every committer can begin and end a transaction.
@@ -305,7 +304,7 @@ impl Ledger {
         let mut asked = Vec::with_capacity(self.queues.len());
         for queue in self.queues.iter() {
             let (reply, answer) = oneshot::channel();
-            send(Some(queue), Job { task: Task::Probe, actor: None, reply })?;
+            queue.send(Job { task: Task::Probe, actor: None, reply })?;
             asked.push(answer);
         }
         for answer in asked {
@@ -317,8 +316,7 @@ impl Ledger {
     /// Commands that wait before the fullest committer, and how many may.
     #[must_use]
     pub fn queued(&self) -> (usize, usize) {
-        let waiting = |queue: &mpsc::Sender<Job>| queue.max_capacity().saturating_sub(queue.capacity());
-        (self.queues.iter().map(waiting).max().unwrap_or_default(), limits::QUEUE_COMMANDS)
+        (self.queues.iter().map(Queue::waiting).max().unwrap_or_default(), limits::QUEUE_COMMANDS)
     }
 
     /// How many batches the committers have taken up: while it grows they go on.

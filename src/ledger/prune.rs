@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -20,13 +19,13 @@ use crate::protocol::Command;
 use crate::protocol::prune::{Prunable, Prune};
 use crate::protocol::snapshot::OperationKey;
 
-use super::driver::Job;
+use super::queues::Queue;
 use super::read::{OldPlace, ReadFailed, Reader};
 use super::{Ledger, propose};
 
 /// Forgets for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Pruner {
-    queues: Weak<[mpsc::Sender<Job>]>,
+    queues: Weak<[Queue]>,
     reader: Weak<dyn Reader>,
     kept: Millis,
     /// Where the walk through the operations goes on; none when it has come to its end.

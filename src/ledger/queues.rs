@@ -1,6 +1,8 @@
 //! The ways of a job: into the queue of its committer, and back with its answer.
 
+use std::future::poll_fn;
 use std::sync::Weak;
+use std::task::Poll;
 
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +14,78 @@ use crate::protocol::Command;
 
 use super::Unserved;
 use super::driver::{Answer, Job, Task};
+
+/// The way in to one committer. What keeps a lease, gives it back or comes from an operator goes past what waits already:
+/// under more than can be done nobody loses a lease for the length of a queue.
+pub(super) struct Queue {
+    urgent: mpsc::Sender<Job>,
+    ordinary: mpsc::Sender<Job>,
+}
+
+/// The committer's end of it.
+pub(super) struct Arrivals {
+    urgent: mpsc::Receiver<Job>,
+    ordinary: mpsc::Receiver<Job>,
+}
+
+impl Queue {
+    pub(super) fn new() -> (Self, Arrivals) {
+        let (urgent, urgent_arrivals) = mpsc::channel(limits::QUEUE_RESERVED);
+        let most = limits::QUEUE_COMMANDS.saturating_add(limits::QUEUE_RESERVED);
+        let (ordinary, ordinary_arrivals) = mpsc::channel(most);
+        (Self { urgent, ordinary }, Arrivals { urgent: urgent_arrivals, ordinary: ordinary_arrivals })
+    }
+
+    /// Whether there is no room for ordinary commands.
+    pub(super) fn is_full(&self) -> bool {
+        self.ordinary.capacity() <= limits::QUEUE_RESERVED
+    }
+
+    /// How many commands wait.
+    pub(super) fn waiting(&self) -> usize {
+        let waits = |queue: &mpsc::Sender<Job>| queue.max_capacity().saturating_sub(queue.capacity());
+        waits(&self.urgent).saturating_add(waits(&self.ordinary))
+    }
+
+    pub(super) fn send(&self, job: Job) -> Result<(), Unserved> {
+        let way = if job.is_urgent() { &self.urgent } else { &self.ordinary };
+        // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
+        if !job.is_reserved() && self.is_full() {
+            return Err(if way.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
+        }
+        way.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => Unserved::Draining,
+        })
+    }
+}
+
+impl Arrivals {
+    /// Waits for jobs and takes a batch of them, the urgent ones first: half of it at most, so that the others go on too.
+    /// False when every sender is gone and nothing is left.
+    pub(super) async fn take(&mut self, into: &mut Vec<Job>) -> bool {
+        poll_fn(|context| {
+            let urgent = self.urgent.poll_recv_many(context, into, limits::BATCH_URGENT);
+            let room = limits::BATCH_COMMANDS.saturating_sub(into.len());
+            let ordinary = self.ordinary.poll_recv_many(context, into, room);
+            match (urgent, ordinary) {
+                (Poll::Ready(0), Poll::Ready(0)) => Poll::Ready(false),
+                _ if into.is_empty() => Poll::Pending,
+                _ => Poll::Ready(true),
+            }
+        })
+        .await
+    }
+
+    /// Fills a batch with what has come since, and waits for nothing.
+    pub(super) fn fill(&mut self, into: &mut Vec<Job>) {
+        while into.len() < limits::BATCH_COMMANDS
+            && let Ok(job) = self.urgent.try_recv().or_else(|_| self.ordinary.try_recv())
+        {
+            into.push(job);
+        }
+    }
+}
 
 /// Runs a committer on this thread, with a runtime of its own.
 pub(super) fn alone(committer: impl Future<Output = ()>) {
@@ -34,14 +108,14 @@ pub(super) async fn all_ended(mut committers: JoinSet<()>) -> Result<(), JoinErr
 }
 
 /// A resource always goes to the same committer.
-pub(super) fn enqueue(queues: &[mpsc::Sender<Job>], job: Job) -> Result<(), Unserved> {
+pub(super) fn enqueue(queues: &[Queue], job: Job) -> Result<(), Unserved> {
     let committer = usize::from(job.bucket().0).checked_rem(queues.len()).unwrap_or_default();
-    send(queues.get(committer), job)
+    queues.get(committer).ok_or(Unserved::Draining)?.send(job)
 }
 
 /// Proposes commands, all together so that they share a batch, and waits until they are decided. One that failed is
 /// proposed again another time. None when the ledger is gone.
-pub(super) async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Command>) -> Option<()> {
+pub(super) async fn propose(queues: &Weak<[Queue]>, commands: Vec<Command>) -> Option<()> {
     let mut sent = Vec::with_capacity(commands.len());
     for command in commands {
         let (reply, answer) = oneshot::channel();
@@ -55,18 +129,6 @@ pub(super) async fn propose(queues: &Weak<[mpsc::Sender<Job>]>, commands: Vec<Co
         drop(answered(answer).await);
     }
     Some(())
-}
-
-pub(super) fn send(queue: Option<&mpsc::Sender<Job>>, job: Job) -> Result<(), Unserved> {
-    let Some(queue) = queue else { return Err(Unserved::Draining) };
-    // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
-    if !job.is_reserved() && queue.capacity() <= limits::QUEUE_RESERVED {
-        return Err(if queue.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
-    }
-    queue.try_send(job).map_err(|error| match error {
-        mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
-        mpsc::error::TrySendError::Closed(_) => Unserved::Draining,
-    })
 }
 
 /// A committer answers every job; one that is dropped unanswered went down with it, half done or not.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -20,7 +20,8 @@ use crate::limits::{REFUSALS_NOTED_AT_ONCE, REFUSALS_PAUSE};
 use crate::protocol::rows::RefusalRow;
 
 use super::driver::{Job, Task};
-use super::{Ledger, answered, send};
+use super::queues::Queue;
+use super::{Ledger, Unserved, answered};
 
 /// What was refused, as the door knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Ledger {
 
 /// Writes down what was refused for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Noter {
-    queues: Weak<[mpsc::Sender<Job>]>,
+    queues: Weak<[Queue]>,
     refusals: Arc<Refusals>,
     clock: Arc<dyn Clock>,
 }
@@ -119,7 +120,8 @@ impl Noter {
         let samples: Vec<Sample> =
             samples.into_values().map(|(one, times)| sample(one, times, now)).collect();
         let (count, (reply, answer)) = (samples.len(), oneshot::channel());
-        let sent = send(queues.first(), Job { task: Task::Note(samples), actor: None, reply });
+        let job = Job { task: Task::Note(samples), actor: None, reply };
+        let sent = queues.first().ok_or(Unserved::Draining).and_then(|queue| queue.send(job));
         drop(queues);
         let written = match sent {
             Ok(()) => answered(answer).await.map(drop),

@@ -6,7 +6,6 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -17,13 +16,13 @@ use crate::protocol::command::Sweep;
 use crate::protocol::lease::KEPT_AFTER_END;
 use crate::protocol::rows::LeaseRef;
 
-use super::driver::Job;
+use super::queues::Queue;
 use super::read::{ReadFailed, Reader};
 use super::{Ledger, propose};
 
 /// Sweeps for as long as the ledger is in use, and does not keep it in use itself.
 pub struct Sweeper {
-    queues: Weak<[mpsc::Sender<Job>]>,
+    queues: Weak<[Queue]>,
     reader: Weak<dyn Reader>,
     /// The bucket whose oldest leases are looked for next: one in each round.
     bucket: u8,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::WaitOrder;
@@ -17,6 +17,7 @@ use crate::protocol::command::{Acquire, Leave, Wait};
 use crate::protocol::{Command, Outcome, Refusal};
 
 use super::driver::{Answer, Job, Task};
+use super::queues::Queue;
 use super::wakeup::instant;
 pub use super::watch::Observer;
 use super::watch::{Waiter, Woken};
@@ -142,7 +143,7 @@ impl Drop for Place<'_> {
 /// A job of somebody who waits, or waited: all of theirs together never fill the queues, where renewals need room too.
 async fn one_of_many(
     attempts: &Semaphore,
-    queues: &[mpsc::Sender<Job>],
+    queues: &[Queue],
     actor: Option<PrincipalName>,
     task: Task,
 ) -> Answer {

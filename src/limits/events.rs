@@ -6,6 +6,9 @@ use std::time::Duration;
 /// listener has taken them.
 pub const EVENT_STREAMS: usize = 64;
 
+/// How many of them one principal may have: a quarter, so that it takes several to leave nothing for the others.
+pub const EVENT_STREAMS_EACH: usize = EVENT_STREAMS / 4;
+
 /// Records of each kind that one look at the ledger brings: what a stream holds at most, and a read of a few milliseconds.
 pub const EVENTS_READ: u32 = 256;
 

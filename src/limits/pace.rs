@@ -38,6 +38,15 @@ pub const CONNECTION_AGE: Duration = Duration::from_hours(1);
 /// became of effects that were sent already.
 pub const QUEUE_RESERVED: usize = 256;
 
+/// Commands that find the queue full together and are told so at once: the ordinary case, in which a pause helps nobody.
+pub const REFUSED_AT_ONCE: u32 = 64;
+
+/// How many more are told in a second. A refusal takes some 25 microseconds of a processor, so that these take a twentieth of one.
+pub const REFUSALS_A_SECOND: u32 = 2_000;
+
+/// The longest that a refusal waits: less than callers have patience for, and than a stop waits for them.
+pub const REFUSAL_PAUSE: Duration = Duration::from_secs(2);
+
 /// Reads that are kept for the leases of those who renew and release.
 pub const READS_RESERVED: usize = 64;
 

@@ -17,6 +17,7 @@ mod rows;
 mod scripted;
 mod secrets;
 mod stores;
+mod strangers;
 mod system;
 mod upstreams;
 mod versions;

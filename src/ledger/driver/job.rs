@@ -96,6 +96,28 @@ impl Job {
         }
     }
 
+    /// Whether it goes past what waits: somebody's lease depends on it, or an operator waits for it. All of these are
+    /// judged by what is recorded and not by when they came. What gives a place up comes after the attempt that took it,
+    /// and what became of an effect in the order in which it was learnt; these keep the order of the queue.
+    pub(in super::super) fn is_urgent(&self) -> bool {
+        let Task::Command(command) = &self.task else { return false };
+        match command.as_ref() {
+            Command::Renew(_) | Command::Release(_) | Command::Control(_) | Command::Resolve(_) => true,
+            // Folding is work of the gateway, which nobody waits for.
+            Command::Whole(act) => !matches!(act.deed, Deed::Fold { .. }),
+            Command::Leave(_)
+            | Command::Settle(_)
+            | Command::Barrier(_)
+            | Command::Write(_)
+            | Command::Acquire(_)
+            | Command::Advance(_)
+            | Command::Transfer(_)
+            | Command::Sweep(_)
+            | Command::Prune(_)
+            | Command::Resume(_) => false,
+        }
+    }
+
     /// Whether it trips the breaker.
     pub(super) fn is_trip(&self) -> bool {
         match &self.task {

@@ -46,7 +46,7 @@ fn a_key_opens_what_its_principal_may_do_and_nothing_else() {
     assert_ne!(told["expires_at"], Value::Null);
     let refused = with_key(&gateway, &operator, &["lease", "acquire", "jobs/b"]);
     assert_eq!(code(&refused), 1, "{}", said(&refused));
-    assert!(said(&refused).contains("operator may not lease \"jobs/b\""), "{}", said(&refused));
+    assert!(said(&refused).contains("operator may not lease anything"), "{}", said(&refused));
     answer(&with_key(&gateway, &operator, &["revoke", "jobs/a", "--reason", "r"]));
     for nobody in [&old, "", &worker.replace("fg_live_", "fg_live_0"), "Bearer x"] {
         let refused = with_key(&gateway, nobody, &["inspect", "jobs/a"]);

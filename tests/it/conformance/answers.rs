@@ -10,13 +10,14 @@ use fencegate::ledger::changeset::ChangeSet;
 use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::memory::{self, MemoryEngine};
 use fencegate::ledger::{Committers, Ledger, Setting, Unserved};
-use fencegate::limits::QUEUE_COMMANDS;
-use fencegate::protocol::Wanted;
+use fencegate::limits::{BATCH_COMMANDS, BATCH_URGENT, QUEUE_COMMANDS, QUEUE_RESERVED};
 use fencegate::protocol::outcome::Outcome;
+use fencegate::protocol::{Command, Wanted};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::support::clock::ManualClock;
-use crate::support::commands::{Draft, acquire, granted, refused, written};
+use crate::support::commands::{Draft, acquire, granted, refused, release, renew, written};
 use crate::support::engines::{DATABASE, keyring, namespaces};
 
 const WORK: u8 = 0;
@@ -183,6 +184,62 @@ async fn a_full_queue_refuses_at_once() {
     }
     assert!(granted >= QUEUE_COMMANDS, "{granted}");
     assert_eq!(granted + overloaded, QUEUE_COMMANDS * 2);
+}
+
+/// Puts a command before the committer, behind its gate.
+async fn waiting(bench: &Bench, command: Command) -> JoinHandle<Result<Outcome, Unserved>> {
+    let ledger = bench.ledger.clone();
+    let waits = tokio::spawn(async move { ledger.submit(command).await });
+    tokio::task::yield_now().await;
+    waits
+}
+
+/// Broken: a renewal waits behind a thousand writes, and the lease is over when it is its turn. Must hold: it is decided with
+/// the next batch, whatever waits before it.
+#[tokio::test]
+async fn a_renewal_goes_past_what_waits() {
+    let bench = bench(1);
+    let grant = granted(&bench.ledger, acquire("single/kept", "alice", 1)).await;
+    let mut others = Vec::new();
+    for request in 2..u128::try_from(BATCH_COMMANDS * 3).unwrap() {
+        others.push(waiting(&bench, acquire(&format!("single/{request}"), "w", request)).await);
+    }
+    let renewal = waiting(&bench, renew(&grant)).await;
+    // The batch that stands before the gate, and the next one.
+    bench.gate.add_permits(2);
+    renewal.await.unwrap().unwrap();
+    let decided = others.iter().filter(|other| other.is_finished()).count();
+    assert!(decided <= 2 * BATCH_COMMANDS, "{decided} were decided before it");
+    bench.gate.add_permits(BATCH_COMMANDS);
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+}
+
+/// Broken: releases without an end hold up every write. Must hold: half of each batch is for the others.
+#[tokio::test]
+async fn a_flood_of_releases_leaves_room_for_the_others() {
+    let bench = bench(QUEUE_RESERVED);
+    let mut grants = Vec::new();
+    for request in 1..=u128::try_from(QUEUE_RESERVED).unwrap() {
+        grants.push(granted(&bench.ledger, acquire(&format!("single/{request}"), "w", request)).await);
+    }
+    assert_eq!(bench.gate.available_permits(), 0);
+    let before_the_gate = waiting(&bench, acquire("single/first", "w", 1_001)).await;
+    let mut releases = Vec::new();
+    for grant in &grants {
+        releases.push(waiting(&bench, release(grant)).await);
+    }
+    let other = waiting(&bench, acquire("single/other", "w", 1_002)).await;
+    bench.gate.add_permits(2);
+    other.await.unwrap().unwrap();
+    before_the_gate.await.unwrap().unwrap();
+    let decided = releases.iter().filter(|release| release.is_finished()).count();
+    assert_eq!(decided, BATCH_URGENT);
+    bench.gate.add_permits(2);
+    for release in releases {
+        release.await.unwrap().unwrap();
+    }
 }
 
 /// A commit whose outcome was lost is looked up: what is found is applied, once, and nobody is told "unknown".

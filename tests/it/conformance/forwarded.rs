@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 
 use super::histories::Dice;
 use super::lists::listed;
-use crate::support::commands::{Draft, acquire, control, epoch, release, renew, resource};
+use crate::support::commands::{Draft, acquire, control, epoch, goes_first, release, renew, resource};
 use crate::support::engines::{Kind, Running, on_engines};
 use crate::support::forwards::{answer, barrier, draft, forward, resume, settle, validator};
 
@@ -255,6 +255,7 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
             commands.push(next(&mut dice, &mut memory, &running.ledger, number));
             number += 1;
         }
+        commands.sort_by_key(|(command, _)| !goes_first(command));
         let about: Vec<&str> = commands.iter().map(|(_, about)| *about).collect();
         let ledger = &running.ledger;
         let answers = join_all(commands.into_iter().map(|(command, _)| ledger.submit(command))).await;

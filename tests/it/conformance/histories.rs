@@ -8,7 +8,7 @@ use fencegate::protocol::outcome::{Grant, Outcome};
 use futures_util::future::join_all;
 
 use crate::support::commands::{
-    Draft, acquire, acquire_all, acquire_waiting, advance, control, release, renew, transfer,
+    Draft, acquire, acquire_all, acquire_waiting, advance, control, goes_first, release, renew, transfer,
 };
 use crate::support::engines::{Kind, Running, on_engines};
 
@@ -161,6 +161,7 @@ async fn play(kind: Kind, seed: u64, steps: u128, batch: u64) -> (Vec<String>, R
             commands.push(next(&mut dice, &mut memory, ledger, step, batch == 1));
             step += 1;
         }
+        commands.sort_by_key(|command| !goes_first(command));
         // Polled in order, so they are queued in order.
         for outcome in join_all(commands.into_iter().map(|command| ledger.submit(command))).await {
             if let Ok(Outcome::Granted(grant)) = &outcome {

@@ -7,7 +7,7 @@ use fencegate::access::pace::Rate;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::quota::Quota;
 use fencegate::domain::resource::Namespace;
-use fencegate::limits::{QUEUE_RESERVED, RETRY_AFTER, RETRY_SPREAD_SECONDS};
+use fencegate::limits::{QUEUE_RESERVED, REFUSAL_PAUSE, REFUSED_AT_ONCE, RETRY_AFTER, RETRY_SPREAD_SECONDS};
 use serde_json::json;
 
 use super::codes::{Seen, calls, note};
@@ -188,6 +188,24 @@ async fn a_full_queue_has_room_for_renewals_releases_and_operators() {
         assert!(queued <= QUEUE_RESERVED, "the reserve has no end");
     }
     assert_eq!(queued, QUEUE_RESERVED);
+    assert_eq!(answered(&house, &writing).await, Some(503));
+}
+
+#[tokio::test]
+async fn a_flood_of_refusals_is_told_at_a_pace() {
+    // Broken: callers that come back at once are refused at once, and refusing takes what serving needs. Must hold: after some
+    // the next ones wait for their turn; who comes later is told at once again.
+    let house = House::new().await;
+    house.script.stands_still.store(true, Ordering::SeqCst);
+    let writing = write("PUT", "pages/a", "1", "one").body("x");
+    while answered(&house, &writing).await.is_none() {}
+    let mut told = 1;
+    while answered(&house, &writing).await == Some(503) {
+        told += 1;
+        assert!(told < 4 * REFUSED_AT_ONCE, "nobody ever waits");
+    }
+    assert!(told >= REFUSED_AT_ONCE, "{told}");
+    house.clock.advance(u64::try_from((2 * REFUSAL_PAUSE).as_millis()).unwrap());
     assert_eq!(answered(&house, &writing).await, Some(503));
 }
 

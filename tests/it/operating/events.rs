@@ -242,6 +242,27 @@ async fn what_commits_late_is_not_passed_over() {
     scene.end();
 }
 
+/// Broken: each thing that somebody else does shows in a stream that may not tell of it, with its time and its number. Must hold:
+/// nothing comes until there is something for this listener.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_out_leaves_no_trace_of_its_time() {
+    let scene = Scene::start(Shape::Sqlite, RULES).await;
+    let client = scene.client(0);
+    let mut narrow = Listener::begin(&client, "?prefix=jobs/mine", None).await;
+    let mut wide = Listener::begin(&client, "", None).await;
+    for number in 0..5 {
+        client.acquire(&format!("jobs/other-{number}"), "alice").await;
+        // It has been told where it may be told.
+        wide.event().await;
+    }
+    client.acquire("jobs/mine", "bob").await;
+    assert_eq!(told(&narrow.events(1).await), ["lease.granted jobs/mine"]);
+    narrow.comment("all is told").await;
+    assert_eq!(narrow.all.matches("all is told").count(), 2, "{}", narrow.all);
+    drop((narrow, wide));
+    scene.end();
+}
+
 /// Broken: whoever opens streams without end takes the gateway's memory and every connection to its database. Must hold:
 /// beyond the bound one is refused and told to come again, and everything else goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,6 +27,13 @@ pub(crate) fn address(name: &str, scope: u16) -> Address {
     Path::parse(name).unwrap().split(scope).unwrap()
 }
 
+/// Whether a command goes past others that came together with it; so that a history has one order, tests send these first.
+pub(crate) fn goes_first(command: &Command) -> bool {
+    let whole = |act: &WholeAct| !matches!(act.deed, Deed::Fold { .. });
+    matches!(command, Command::Renew(_) | Command::Release(_) | Command::Control(_) | Command::Resolve(_))
+        || matches!(command, Command::Whole(act) if whole(act))
+}
+
 /// An acquire whose request id and nonce come from one number.
 pub(crate) fn acquire(name: &str, holder: &str, request: u128) -> Command {
     Command::Acquire(Acquire {

@@ -1,0 +1,86 @@
+//! Whose streams are open: no caller takes them all away from the others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::domain::principal::PrincipalName;
+use crate::limits::{EVENT_STREAMS, EVENT_STREAMS_EACH};
+
+/// The streams of this process.
+#[derive(Default)]
+pub(in super::super) struct Streams {
+    open: Mutex<HashMap<PrincipalName, usize>>,
+}
+
+/// The place of one stream.
+pub(super) struct Seat {
+    streams: Arc<Streams>,
+    of: PrincipalName,
+}
+
+impl Streams {
+    /// A place for one more stream of a caller, or why there is none. Where nobody is asked who it is, all are one caller, who
+    /// may have all of them.
+    pub(super) fn seat(self: &Arc<Self>, of: &PrincipalName, is_anybody: bool) -> Result<Seat, String> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.values().sum::<usize>() >= EVENT_STREAMS {
+            return Err(format!(
+                "this process serves {EVENT_STREAMS} streams of events at once; ask again later"
+            ));
+        }
+        let own = open.entry(of.clone()).or_default();
+        if *own >= EVENT_STREAMS_EACH && !is_anybody {
+            return Err(format!(
+                "{of} listens to {EVENT_STREAMS_EACH} streams of events of this process already; end one, or ask another \
+                 replica"
+            ));
+        }
+        *own = own.saturating_add(1);
+        Ok(Seat { streams: self.clone(), of: of.clone() })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = open.get_mut(&self.of) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                open.remove(&self.of);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> PrincipalName {
+        PrincipalName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn one_caller_leaves_streams_to_the_others() {
+        // Broken: one caller opens every stream, and nobody else hears anything. Must hold: it has a share, and what it closes
+        // it may open again.
+        let streams = Arc::<Streams>::default();
+        let mut greedy: Vec<Seat> = (0..EVENT_STREAMS_EACH)
+            .map(|_| streams.seat(&name("mallory"), false).unwrap_or_else(|why| panic!("{why}")))
+            .collect();
+        assert!(streams.seat(&name("mallory"), false).is_err());
+        assert!(streams.seat(&name("alice"), false).is_ok());
+        greedy.pop();
+        assert!(streams.seat(&name("mallory"), false).is_ok());
+        drop(greedy);
+        assert!(streams.open.lock().unwrap().is_empty(), "who has gone is not remembered");
+    }
+
+    #[test]
+    fn all_together_have_a_bound() {
+        let streams = Arc::<Streams>::default();
+        let seats: Vec<_> = (0..EVENT_STREAMS).map(|_| streams.seat(&name("anonymous"), true)).collect();
+        assert!(seats.iter().all(Result::is_ok));
+        assert!(streams.seat(&name("alice"), false).is_err());
+    }
+}
