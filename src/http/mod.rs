@@ -28,6 +28,7 @@ mod namespaces;
 mod observe;
 mod operations;
 mod pace;
+mod permitted;
 pub mod problem;
 mod query;
 mod relay;
@@ -69,6 +70,7 @@ use crate::limits;
 
 use body::Payload;
 use layers::RequestIds;
+use permitted::Permitted;
 use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
@@ -115,6 +117,8 @@ struct Hall {
     spooled: Arc<Semaphore>,
     /// Streams of events that may still be begun.
     listeners: Arc<Semaphore>,
+    /// Who may keep which leases, as far as it was looked up.
+    permitted: Permitted,
     request_ids: RequestIds,
     /// Requests that are being answered; a stream counts until it begins.
     under_way: TaskTracker,
@@ -174,6 +178,7 @@ impl Front {
             reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
             listeners: Arc::new(Semaphore::new(limits::EVENT_STREAMS)),
+            permitted: Permitted::default(),
             request_ids: RequestIds::default(),
             under_way: TaskTracker::new(),
         });

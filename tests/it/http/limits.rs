@@ -1,18 +1,23 @@
 //! Rates, quotas and reserved lanes at the door.
 
 use std::num::NonZeroU32;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
 
 use fencegate::access::pace::Rate;
 use fencegate::domain::namespaces::{NamespaceRules, Namespaces};
 use fencegate::domain::quota::Quota;
 use fencegate::domain::resource::Namespace;
-use fencegate::limits::{QUEUE_RESERVED, RETRY_AFTER, RETRY_SPREAD_SECONDS};
+use fencegate::ledger::Unserved;
+use fencegate::limits::{BATCH_COMMANDS, QUEUE_COMMANDS, QUEUE_RESERVED, RETRY_AFTER, RETRY_SPREAD_SECONDS};
+use fencegate::protocol::Outcome;
 use serde_json::json;
 
 use super::codes::{Seen, calls, note};
 use super::house::{Answer, Ask, House, Plan, ask, write};
 use super::ownership::control;
+use crate::support::commands::{self, granted};
 
 const OPEN: [&str; 3] = ["/livez", "/readyz", "/openapi.yaml"];
 
@@ -212,4 +217,43 @@ async fn who_is_refused_together_is_told_different_times() {
     );
     waits.dedup();
     assert!(waits.len() >= 3, "{waits:?}");
+}
+
+/// One look at a future, which hands its command over and does not wait.
+fn begun<F: Future>(future: F) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    let mut idle = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut idle).is_pending());
+    future
+}
+
+#[tokio::test]
+async fn a_renewal_waits_behind_one_queue_and_no_more() {
+    // Broken: a renewal that was let in waits behind as much as anybody cares to send, and its lease ends meanwhile. Must hold:
+    // when everything is full it is decided with the fifth batch at the latest, since no more than one queue stands before it.
+    let house = House::new().await;
+    let ledger = &house.ledger;
+    let lease = granted(ledger, commands::acquire("pages/kept", "alice", 1)).await;
+    let mut ordinary = Vec::new();
+    for number in 0..QUEUE_COMMANDS {
+        let name = format!("pages/{number}");
+        ordinary.push(begun(ledger.submit(commands::acquire(
+            &name,
+            "bob",
+            2 + u128::try_from(number).unwrap(),
+        ))));
+    }
+    let refused = ledger.submit(commands::acquire("pages/late", "carol", 5_000)).await;
+    assert_eq!(refused.unwrap_err(), Unserved::Overloaded);
+    let renewals: Vec<_> =
+        (0..QUEUE_RESERVED).map(|_| begun(ledger.submit(commands::renew(&lease)))).collect();
+    assert_eq!(ledger.submit(commands::renew(&lease)).await.unwrap_err(), Unserved::Overloaded);
+    let before = ledger.batches();
+    let last = renewals.into_iter().last().unwrap();
+    assert!(matches!(last.await.unwrap(), Outcome::Renewed(_)));
+    let batches = usize::try_from(ledger.batches() - before).unwrap();
+    assert_eq!(batches, (QUEUE_COMMANDS + QUEUE_RESERVED).div_ceil(BATCH_COMMANDS));
+    for one in ordinary {
+        assert!(matches!(one.await.unwrap(), Outcome::Granted(_)));
+    }
 }
