@@ -32,7 +32,7 @@ use tracing::{error, info, warn};
 
 use crate::access::Access;
 use crate::backing::Upstream;
-use crate::config::{Config, Database};
+use crate::config::{Config, Database, Limits};
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
 use crate::domain::resource::Namespace;
@@ -49,7 +49,7 @@ use desks::Desks;
 use greet::{Greeter, watch_certificate};
 use open::{fresh_id, open_ledger};
 use peers::PerAddress;
-use reload::{InForce, Reloadable, Reloader};
+use reload::{InForce, Reloadable, Reloader, Within};
 
 pub use crate::backing::probe::ProbeReport;
 pub use crate::ledger::{MigrationReport, MigrationState, PROTOCOL};
@@ -94,10 +94,11 @@ pub async fn serve(config: Config, levels: Levels, reread: Reread) -> anyhow::Re
     let surroundings = Surroundings::system();
     let (notes, policy) = mpsc::channel(POLICY_NOTES);
     let tls = secure::listener(&config)?;
-    let access = secure::access(&config, surroundings.clock.clone(), &shutdown)?;
+    let (access, fetching) = secure::access(&config, &surroundings.clock, &shutdown)?;
     let reins = Reins { tls, access, in_force: in_force(&config), reloads: Reloads::default(), policy };
-    let reloader = Reloader::new(config.clone(), reread, levels, &reins, notes, surroundings.clock.clone());
-    reloader.start(shutdown.clone()).context("cannot watch for SIGHUP")?;
+    let within = Within { clock: surroundings.clock.clone(), shutdown: shutdown.clone() };
+    let reloader = Reloader::new(config.clone(), reread, levels, &reins, notes, within);
+    reloader.fetching(fetching).start().context("cannot watch for SIGHUP")?;
     run_with(listener, config, surroundings, shutdown, reins).await
 }
 
@@ -157,7 +158,7 @@ pub async fn run_behind(
     surroundings: Surroundings,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let access = secure::access(&config, surroundings.clock.clone(), &shutdown)?;
+    let (access, _fetching) = secure::access(&config, &surroundings.clock, &shutdown)?;
     let (_, policy) = mpsc::channel(1);
     let reins = Reins { tls, access, in_force: in_force(&config), reloads: Reloads::default(), policy };
     run_with(listener, config, surroundings, shutdown, reins).await
@@ -201,6 +202,7 @@ async fn run_with(
     tokio::spawn(door.ledger.keep_counting(door.clock.clone()));
     tokio::spawn(note_policy(door.ledger.clone(), policy, shutdown.clone()));
     if let Some(tls) = &tls {
+        door.ledger.metrics().shows(tls.clone());
         tokio::spawn(watch_certificate(tls.clone(), door.clock.clone(), shutdown.clone()));
     }
     tokio::spawn(notify::feed_watchdog(door.ledger.clone(), shutdown.clone()));
@@ -208,7 +210,10 @@ async fn run_with(
     let connections = descriptors::connections();
     let bounds = server::Bounds {
         connections,
-        per_address: per_address(&config, connections),
+        per_address: {
+            let in_force = in_force.clone();
+            Box::new(move || per_address(&in_force.load().limits, connections))
+        },
         drain_time: Box::new(move || in_force.load().drain_timeout.duration().min(surroundings.drain_time)),
         metrics: door.ledger.metrics().clone(),
         greeter: Greeter::new(tls),
@@ -254,9 +259,9 @@ fn collect_spans(config: &Config, ledger: &Ledger) -> anyhow::Result<Option<Join
 }
 
 /// How many of all connections one address may have.
-fn per_address(config: &Config, connections: usize) -> PerAddress {
+fn per_address(limits: &Limits, connections: usize) -> PerAddress {
     let part = connections.checked_div(CONNECTIONS_OF_ONE_PART).unwrap_or(connections).max(1);
-    let configured = config.limits.connections_per_address;
+    let configured = limits.connections_per_address;
     let most = configured.and_then(|most| usize::try_from(most).ok()).unwrap_or(part);
     PerAddress { most, with_loopback: configured.is_some() }
 }

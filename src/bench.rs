@@ -5,6 +5,7 @@
 //! result, the absolute figures are worth little. This is the one room beside `ledger` that holds SQL, since it
 //! measures transactions written by hand (docs/adr/0008); nothing of it runs in a gateway.
 
+mod access;
 mod answer;
 mod cells;
 mod chance;
@@ -74,6 +75,8 @@ pub enum Stores {
     Upstreams,
     /// None of them: what a gateway does under more than it can do.
     Overload,
+    /// The embedded one, by callers that are known by different credentials.
+    Access,
 }
 
 impl Stores {
@@ -179,6 +182,11 @@ impl Bench<'_> {
         }
         if self.plan.stores == Stores::Overload {
             return overload::run(self.plan, self.folder, self.clock, &mut self.results, self.tell).await;
+        }
+        if self.plan.stores == Stores::Access {
+            let left_out = access::run(&mut self.rounds(flush).0).await?;
+            self.conditions.left_out.extend(left_out);
+            return Ok(());
         }
         let embedded = self.plan.stores.has_embedded();
         if self.plan.stores.has_server() {
@@ -288,6 +296,7 @@ fn conditions(plan: &Plan) -> Conditions {
         Stores::Postgres => "postgres",
         Stores::Upstreams => "upstreams",
         Stores::Overload => "overload",
+        Stores::Access => "access",
     };
     let connections: Vec<String> = plan.connections.iter().map(u64::to_string).collect();
     let plan = [

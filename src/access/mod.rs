@@ -122,6 +122,12 @@ impl Caller {
         }
     }
 
+    /// Who it is. After a reload it is another one, also where its rules are the same.
+    #[must_use]
+    pub const fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &PrincipalName {
@@ -169,28 +175,36 @@ pub enum Denied {
     Unavailable(Duration),
 }
 
-/// The roster in force, how tokens are checked, and how often callers may ask. Clones share all of it.
+/// What can be replaced while the process runs. It is one value, so that no token is held against principals that are not of
+/// its configuration.
+#[derive(Debug, Clone)]
+struct Held {
+    roster: Arc<Roster>,
+    tokens: Option<Tokens>,
+    tells_rates: bool,
+}
+
+/// Who may do what, how tokens are checked, and how often callers may ask. Clones share all of it.
 #[derive(Debug, Clone)]
 pub struct Access {
-    roster: Arc<ArcSwap<Roster>>,
-    tokens: Option<Tokens>,
+    held: Arc<ArcSwap<Held>>,
     /// None: nobody's rate is bounded.
     paces: Option<Arc<Paces>>,
-    tells_rates: bool,
 }
 
 impl Access {
     /// Begins with a roster, and bounds nobody's rate.
     #[must_use]
     pub fn new(roster: Roster) -> Self {
-        let roster = Arc::new(ArcSwap::from_pointee(roster));
-        Self { roster, tokens: None, paces: None, tells_rates: false }
+        let held = Held { roster: Arc::new(roster), tokens: None, tells_rates: false };
+        Self { held: Arc::new(ArcSwap::from_pointee(held)), paces: None }
     }
 
     /// With an issuer of tokens.
     #[must_use]
     pub fn with_tokens(self, tokens: Option<Tokens>) -> Self {
-        Self { tokens, ..self }
+        self.change(|held| Held { tokens, ..held.clone() });
+        self
     }
 
     /// Bounds how often those of the roster may ask, and how often strangers may fail.
@@ -202,13 +216,20 @@ impl Access {
     /// Answers tell what is left of a rate.
     #[must_use]
     pub fn telling_rates(self, tells_rates: bool) -> Self {
-        Self { tells_rates, ..self }
+        self.change(|held| Held { tells_rates, ..held.clone() });
+        self
+    }
+
+    /// Whoever reads the configuration is alone in changing it.
+    fn change(&self, change: impl FnOnce(&Held) -> Held) {
+        let next = change(&self.held.load());
+        self.held.store(Arc::new(next));
     }
 
     /// Whether answers tell what is left of a rate.
     #[must_use]
-    pub const fn tells_rates(&self) -> bool {
-        self.tells_rates
+    pub fn tells_rates(&self) -> bool {
+        self.held.load().tells_rates
     }
 
     /// Takes a call from the allowance of a caller. None: it has no bound.
@@ -231,24 +252,39 @@ impl Access {
     /// What is in force now.
     #[must_use]
     pub fn roster(&self) -> Arc<Roster> {
-        self.roster.load_full()
+        self.held.load().roster.clone()
     }
 
     /// Whether no credentials are asked for.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.roster.load().is_open()
+        self.held.load().roster.is_open()
     }
 
-    /// Puts another one in force; requests under way go on with what they were let in by.
+    /// Puts others in force; requests under way go on with what they were let in by.
     pub fn replace(&self, roster: Roster) {
-        self.roster.store(Arc::new(roster));
+        let roster = Arc::new(roster);
+        self.change(|held| Held { roster, ..held.clone() });
+    }
+
+    /// Puts others in force together with how their tokens are checked from now on.
+    pub fn replace_with(&self, roster: Arc<Roster>, tokens: Option<Tokens>) {
+        self.change(|held| Held { roster, tokens, ..held.clone() });
+    }
+
+    /// Bounds those who have no rate of their own so from now on, and tells what is left or not. Whose rate is another one
+    /// begins with all of it.
+    pub fn pace(&self, general: Option<Rate>, tells_rates: bool) {
+        if let Some(paces) = &self.paces {
+            paces.replace(general);
+        }
+        self.change(|held| Held { tells_rates, ..held.clone() });
     }
 
     /// How tokens are checked, where they are taken.
     #[must_use]
-    pub const fn tokens(&self) -> Option<&Tokens> {
-        self.tokens.as_ref()
+    pub fn tokens(&self) -> Option<Tokens> {
+        self.held.load().tokens.clone()
     }
 
     /// Who shows this. What stands in the request decides, and where it is wrong no certificate helps it: a caller that
@@ -262,8 +298,9 @@ impl Access {
         peer: Option<&Peer>,
         now: Timestamp,
     ) -> Result<Caller, Denied> {
-        let roster = self.roster();
-        match (roster.anybody(), bearer, &self.tokens) {
+        let held = self.held.load_full();
+        let roster = &held.roster;
+        match (roster.anybody(), bearer, &held.tokens) {
             (Some(anybody), _, _) => Ok(Caller::unasked(anybody)),
             (None, None, _) => peer.map_or(Err(Denied::Missing), |peer| roster.by_certificate(&peer.0, now)),
             (None, Some(text), _) if is_key(text) => roster.by_key(text, now),

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use governor::clock::Clock as GovernorClock;
 use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
@@ -91,7 +92,7 @@ struct Cells {
 /// The cells of everybody.
 pub struct Paces {
     /// For those who have no rate of their own.
-    general: Option<Rate>,
+    general: ArcSwap<Option<Rate>>,
     ticks: Ticks,
     principals: Table<PrincipalName>,
     strangers: Table<IpAddr>,
@@ -99,7 +100,7 @@ pub struct Paces {
 
 impl std::fmt::Debug for Paces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Paces").field("general", &self.general).finish_non_exhaustive()
+        f.debug_struct("Paces").field("general", &**self.general.load()).finish_non_exhaustive()
     }
 }
 
@@ -108,7 +109,12 @@ impl Paces {
     #[must_use]
     pub fn new(general: Option<Rate>, clock: Arc<dyn Clock>) -> Self {
         let (principals, strangers) = (Table::of(PACED_PRINCIPALS), Table::of(STRANGERS));
-        Self { general, ticks: Ticks(clock), principals, strangers }
+        Self { general: ArcSwap::from_pointee(general), ticks: Ticks(clock), principals, strangers }
+    }
+
+    /// Bounds those who have none of their own so from now on.
+    pub fn replace(&self, general: Option<Rate>) {
+        self.general.store(Arc::new(general));
     }
 
     /// Takes a call from the allowance of a principal. None: it has no bound.
@@ -121,7 +127,7 @@ impl Paces {
         own: Option<Rate>,
         share: Share,
     ) -> Result<Option<Passed>, Spent> {
-        let Some(rate) = own.or(self.general) else { return Ok(None) };
+        let Some(rate) = own.or(**self.general.load()) else { return Ok(None) };
         self.principals.take(name, rate, share, &self.ticks).map(Some)
     }
 
@@ -263,6 +269,19 @@ mod tests {
         let passed: Vec<bool> =
             (0..3).map(|_| paces.take(&name("a"), own, Share::Ordinary).is_ok()).collect();
         assert_eq!(passed, [true, true, false]);
+    }
+
+    // Broken: a rate that was lowered by a reload holds for strangers alone, or one that was taken away holds on. Must hold: from
+    // then on the new one counts, for whoever has none of its own.
+    #[test]
+    fn another_rate_counts_from_the_reload_on() {
+        let paces = Paces::new(Some(rate(1, 3)), Arc::new(ByHand::default()));
+        let passed = |own| (0..5).filter(|_| paces.take(&name("a"), own, Share::Ordinary).is_ok()).count();
+        assert_eq!(passed(None), 3);
+        paces.replace(Some(rate(1, 2)));
+        assert_eq!((passed(None), passed(Some(rate(1, 4)))), (2, 4));
+        paces.replace(None);
+        assert_eq!(passed(None), 5);
     }
 
     #[test]

@@ -17,9 +17,8 @@ pub(super) struct PerAddress {
 }
 
 /// Who is connected. It has an entry for each connection at most, and those are bounded.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Peers {
-    bound: PerAddress,
     open: Open,
 }
 
@@ -31,19 +30,15 @@ pub(super) struct Guest {
 }
 
 impl Peers {
-    pub(super) fn new(bound: PerAddress) -> Self {
-        Self { bound, open: Arc::default() }
-    }
-
-    /// Counts one more connection. None: its address has as many as it may have.
-    pub(super) fn admit(&self, address: IpAddr) -> Option<Guest> {
+    /// Counts one more connection. None: its address has as many as it may have by now.
+    pub(super) fn admit(&self, address: IpAddr, bound: PerAddress) -> Option<Guest> {
         let address = address.to_canonical();
-        if address.is_loopback() && !self.bound.with_loopback {
+        if address.is_loopback() && !bound.with_loopback {
             return Some(Guest { counted: None });
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(address).or_default();
-        if *count >= self.bound.most {
+        if *count >= bound.most {
             return None;
         }
         *count = count.saturating_add(1);
@@ -74,22 +69,25 @@ mod tests {
 
     #[test]
     fn one_address_does_not_take_what_another_may_have() {
-        let peers = Peers::new(PerAddress { most: 2, with_loopback: false });
-        let first = peers.admit(address("192.0.2.1")).unwrap();
-        let _second = peers.admit(address("::ffff:192.0.2.1")).unwrap();
-        assert!(peers.admit(address("192.0.2.1")).is_none());
-        assert!(peers.admit(address("192.0.2.2")).is_some());
+        let peers = Peers::default();
+        let admit = |text: &str, most| peers.admit(address(text), PerAddress { most, with_loopback: false });
+        let first = admit("192.0.2.1", 2).unwrap();
+        let _second = admit("::ffff:192.0.2.1", 2).unwrap();
+        assert!(admit("192.0.2.1", 2).is_none());
+        assert!(admit("192.0.2.2", 2).is_some());
+        // A bound that is lifted holds for the next one.
+        assert!(admit("192.0.2.1", 3).is_some());
         drop(first);
-        assert!(peers.admit(address("192.0.2.1")).is_some());
+        assert!(admit("192.0.2.1", 2).is_some());
         assert_eq!(peers.open.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn this_machine_is_bounded_where_somebody_says_so() {
         let local = |with_loopback| {
-            let peers = Peers::new(PerAddress { most: 1, with_loopback });
-            let _one = peers.admit(address("::1"));
-            peers.admit(address("::1")).is_some()
+            let (peers, bound) = (Peers::default(), PerAddress { most: 1, with_loopback });
+            let _one = peers.admit(address("::1"), bound);
+            peers.admit(address("::1"), bound).is_some()
         };
         assert!(local(false) && !local(true));
     }

@@ -1,6 +1,6 @@
 //! The configuration read anew while the process runs: checked whole, then a listed set of keys is taken over, at once.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::signal::unix::{SignalKind, signal};
@@ -8,15 +8,17 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{Reins, notify, reload_tls};
+use super::secure::{self, Fetching};
+use super::{Reins, notify};
+use crate::access::jwt::{Fetcher, JwtSettings, Tokens};
 use crate::access::{Access, Principal, Roster};
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::domain::principal::PrincipalName;
 use crate::domain::time::{Clock, Millis};
 use crate::http::{Reload, Reloads};
 use crate::limits::REASON_BYTES;
 use crate::telemetry::Levels;
-use crate::tls::listener::Listener;
+use crate::tls::listener::{Greeting, Listener};
 
 /// Reads the sources of the configuration once more; what is wrong with them is told in full.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
@@ -27,6 +29,8 @@ pub(super) struct Reloadable {
     log: String,
     pub(super) drain_delay: Millis,
     pub(super) drain_timeout: Millis,
+    /// Its rates are looked at by who counts them.
+    pub(super) limits: Limits,
 }
 
 /// What holds now; clones share it.
@@ -34,7 +38,12 @@ pub(super) type InForce = Arc<ArcSwap<Reloadable>>;
 
 impl Reloadable {
     pub(super) fn of(config: &Config) -> Self {
-        Self { log: config.log.clone(), drain_delay: config.drain_delay, drain_timeout: config.drain_timeout }
+        Self {
+            log: config.log.clone(),
+            drain_delay: config.drain_delay,
+            drain_timeout: config.drain_timeout,
+            limits: config.limits,
+        }
     }
 
     /// The keys in which two differ.
@@ -43,6 +52,7 @@ impl Reloadable {
             ("log", self.log != other.log),
             ("drain_delay", self.drain_delay != other.drain_delay),
             ("drain_timeout", self.drain_timeout != other.drain_timeout),
+            ("limits", self.limits != other.limits),
         ];
         keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key.to_owned()).collect()
     }
@@ -60,12 +70,30 @@ fn fixed(one: &Config, other: &Config) -> Vec<String> {
         ("operation_retention", one.operation_retention != other.operation_retention),
         ("namespaces", one.namespaces != other.namespaces || one.stores != other.stores),
         ("tracing", one.tracing != other.tracing),
-        ("limits", one.limits != other.limits),
-        ("jwt", one.jwt != other.jwt),
         ("plaintext", one.plaintext != other.plaintext),
         ("tls", one.tls.is_some() != other.tls.is_some()),
     ];
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key.to_owned()).collect()
+}
+
+/// What a reloader needs of the process that it runs in.
+pub(super) struct Within {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) shutdown: CancellationToken,
+}
+
+/// Who may do what and which tokens are taken, as it is in force.
+struct Known {
+    principals: Vec<Principal>,
+    jwt: Option<JwtSettings>,
+    fetching: Fetching,
+}
+
+/// What was read from files and can be used; nothing of it is in force yet.
+struct Ready {
+    greeting: Option<Greeting>,
+    tokens: Option<Tokens>,
+    fetcher: Option<Fetcher>,
 }
 
 /// Takes the configuration over anew.
@@ -78,10 +106,9 @@ pub(super) struct Reloader {
     reloads: Reloads,
     tls: Option<Listener>,
     access: Access,
-    /// Who may do what, as it is in force.
-    principals: Mutex<Vec<Principal>>,
+    known: Mutex<Known>,
     notes: mpsc::Sender<String>,
-    clock: Arc<dyn Clock>,
+    within: Within,
 }
 
 impl Reloader {
@@ -91,20 +118,32 @@ impl Reloader {
         levels: Levels,
         reins: &Reins,
         notes: mpsc::Sender<String>,
-        clock: Arc<dyn Clock>,
+        within: Within,
     ) -> Self {
         let (in_force, reloads) = (reins.in_force.clone(), reins.reloads.clone());
         let (tls, access) = (reins.tls.clone(), reins.access.clone());
-        let principals = Mutex::new(started_with.principals.clone());
-        Self { started_with, reread, levels, in_force, reloads, tls, access, principals, notes, clock }
+        let (principals, jwt) = (started_with.principals.clone(), started_with.jwt.clone());
+        let known = Mutex::new(Known { principals, jwt, fetching: None });
+        Self { started_with, reread, levels, in_force, reloads, tls, access, known, notes, within }
+    }
+
+    /// With whoever fetches the keys of the issuer so far.
+    pub(super) fn fetching(self, fetching: Fetching) -> Self {
+        self.known().fetching = fetching;
+        self
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reloads whenever it is told to by HUP, until the process stops.
     ///
     /// # Errors
     /// When the signal cannot be watched for.
-    pub(super) fn start(self, stopping: CancellationToken) -> std::io::Result<()> {
+    pub(super) fn start(self) -> std::io::Result<()> {
         let mut hangup = signal(SignalKind::hangup())?;
+        let stopping = self.within.shutdown.clone();
         let reloader = Arc::new(self);
         tokio::spawn(async move {
             loop {
@@ -128,7 +167,7 @@ impl Reloader {
     /// Reads and checks everything, and only then takes over what can change. What is wrong changes nothing.
     pub(super) fn reload(&self) -> Reload {
         let mut reload =
-            Reload { at: self.clock.wall(), changed: Vec::new(), ignored: Vec::new(), mistake: None };
+            Reload { at: self.within.clock.wall(), changed: Vec::new(), ignored: Vec::new(), mistake: None };
         match (self.reread)() {
             Err(mistakes) => {
                 error!(mistakes, "the configuration was not reloaded: what held before holds on");
@@ -143,28 +182,22 @@ impl Reloader {
     fn take_over(&self, config: &Config, reload: &mut Reload) {
         let (before, after) = (self.in_force.load_full(), Reloadable::of(config));
         // What can fail comes first: until then nothing is taken over.
-        if let (Some(listener), Some(settings)) = (&self.tls, &config.tls)
-            && let Err(reason) = reload_tls(listener, settings)
-        {
-            error!(
-                reason = format!("{reason:#}"),
-                "the configuration was not reloaded: what held before holds on"
-            );
-            reload.mistake = Some("the certificate cannot be used; the log says why".to_owned());
-            return;
-        }
-        if let Err(reason) = self.levels.set(&after.log) {
-            error!(reason, "the configuration was not reloaded: what held before holds on");
-            reload.mistake = Some("log cannot be changed; the log says why".to_owned());
-            return;
-        }
-        reload.changed = before.differing(&after);
-        if let Some(what) = self.replace_principals(&config.principals) {
-            reload.changed.push("principals".to_owned());
-            if self.notes.try_send(what).is_err() {
-                error!("a change of who may do what is not in the audit; it holds all the same");
+        let ready = match self.ready(config, &after) {
+            Ok(ready) => ready,
+            Err((what, reason)) => {
+                error!(reason, "the configuration was not reloaded: what held before holds on");
+                reload.mistake = Some(format!("{what}; the log says why"));
+                return;
             }
+        };
+        reload.changed = before.differing(&after);
+        if let (Some(listener), Some(greeting)) = (&self.tls, ready.greeting) {
+            secure::show(listener, greeting);
         }
+        if before.limits != after.limits {
+            self.access.pace(after.limits.rate, after.limits.ratelimit_headers);
+        }
+        self.replace_callers(config, ready.tokens, ready.fetcher, reload);
         reload.ignored = fixed(&self.started_with, config);
         self.in_force.store(Arc::new(after));
         let (changed, ignored) = (reload.changed.join(", "), reload.ignored.join(", "));
@@ -174,16 +207,61 @@ impl Reloader {
             warn!(changed, ignored, "the configuration was reloaded; what is ignored takes a restart");
         }
     }
+
+    /// Reads what the configuration names. The filter of the log is the last that can fail, and holds at once.
+    fn ready(&self, config: &Config, after: &Reloadable) -> Result<Ready, (&'static str, String)> {
+        let greeting = match (&self.tls, &config.tls) {
+            (Some(_), Some(settings)) => Some(
+                secure::another(settings)
+                    .map_err(|error| ("the certificate cannot be used", format!("{error:#}")))?,
+            ),
+            (Some(_), None) | (None, _) => None,
+        };
+        let is_same = self.known().jwt == config.jwt;
+        let before = self.access.tokens();
+        let (tokens, fetcher) = if is_same {
+            (before, None)
+        } else {
+            secure::tokens(config.jwt.as_ref(), before.as_ref(), &self.within.clock)
+                .map_err(|error| ("the keys of the issuer cannot be used", format!("{error:#}")))?
+        };
+        self.levels.set(&after.log).map_err(|reason| ("log cannot be changed", reason))?;
+        Ok(Ready { greeting, tokens, fetcher })
+    }
 }
 
 impl Reloader {
-    /// Puts others in force; what has changed, by their names, where something has.
-    fn replace_principals(&self, after: &[Principal]) -> Option<String> {
-        let mut held = self.principals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let what = changes(&held, after)?;
-        self.access.replace(Roster::of(after.iter().cloned()));
-        *held = after.to_vec();
-        Some(what)
+    /// Puts others in force, with the tokens that they are known by, in one step; what has changed is written down, by names.
+    fn replace_callers(
+        &self,
+        config: &Config,
+        tokens: Option<Tokens>,
+        fetcher: Option<Fetcher>,
+        reload: &mut Reload,
+    ) {
+        let mut known = self.known();
+        let who = changes(&known.principals, &config.principals);
+        let how = (known.jwt != config.jwt).then(|| "jwt: which tokens are taken".to_owned());
+        if who.is_none() && how.is_none() {
+            return;
+        }
+        let roster = || Arc::new(Roster::of(config.principals.iter().cloned()));
+        self.access.replace_with(who.as_ref().map_or_else(|| self.access.roster(), |_| roster()), tokens);
+        let changed = [("principals", &who), ("jwt", &how)].into_iter().filter(|(_, what)| what.is_some());
+        reload.changed.extend(changed.map(|(key, _)| key.to_owned()));
+        if let Some(fetcher) = fetcher {
+            known.fetching = Some(secure::fetch(fetcher, &self.within.shutdown));
+        } else if config.jwt.is_none() {
+            known.fetching = None;
+        }
+        known.principals.clone_from(&config.principals);
+        known.jwt.clone_from(&config.jwt);
+        drop(known);
+        for what in who.into_iter().chain(how) {
+            if self.notes.try_send(what).is_err() {
+                error!("a change of who may do what is not in the audit; it holds all the same");
+            }
+        }
     }
 }
 
@@ -269,7 +347,8 @@ mod tests {
         let (in_force, reloads) = (in_force.clone(), reloads.clone());
         let reins = Reins { tls: None, access: access.clone(), in_force, reloads: reloads.clone(), policy };
         let in_force = reins.in_force.clone();
-        let reloader = Reloader::new(config, reread, Levels::default(), &reins, notes, Arc::new(Noon));
+        let within = Within { clock: Arc::new(Noon), shutdown: CancellationToken::new() };
+        let reloader = Reloader::new(config, reread, Levels::default(), &reins, notes, within);
         assert_eq!(reloader.reload().result(), "unchanged");
 
         *file.lock().unwrap() = "drain_delay = \"2s\"\ndrain_timeout = \"never\"".to_owned();
@@ -284,6 +363,16 @@ mod tests {
         );
         assert_eq!(in_force.load().drain_delay, Millis::new(2_000));
         assert_eq!(reloads.last().unwrap().result(), "needs_restart");
+
+        // Quotas are a part of the namespaces; rates are not.
+        *file.lock().unwrap() =
+            "drain_delay = \"2s\"\n[limits]\nrequests_per_second = 5\n[namespaces.a]\nquota = { bytes = 1 }\n".to_owned();
+        let reload = reloader.reload();
+        assert_eq!(
+            (reload.changed, reload.ignored),
+            (vec!["limits".to_owned()], vec!["namespaces".to_owned()])
+        );
+        assert_eq!(in_force.load().limits.rate.unwrap().per_second.get(), 5);
 
         // Whoever may do something from now on is written down by name.
         *file.lock().unwrap() =

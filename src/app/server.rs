@@ -41,7 +41,7 @@ pub(super) struct Bounds {
     /// Connections at once.
     pub(super) connections: usize,
     /// Connections from one address.
-    pub(super) per_address: PerAddress,
+    pub(super) per_address: Box<dyn Fn() -> PerAddress + Send + Sync>,
     /// How long requests that are under way may take at the end.
     pub(super) drain_time: Box<dyn Fn() -> Duration + Send + Sync>,
     /// Where connections are counted.
@@ -61,7 +61,7 @@ pub(super) async fn serve(
 ) {
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(bounds.connections));
-    let (cut, peers) = (CancellationToken::new(), Peers::new(bounds.per_address));
+    let (cut, peers) = (CancellationToken::new(), Peers::default());
     bounds.metrics.connections_most.set(bounds.connections);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -72,7 +72,7 @@ pub(super) async fn serve(
         .max_buf_size(HEAD_BUFFER_BYTES)
         .max_headers(HEAD_FIELDS);
     while let Some((stream, address)) = accept(&listener, &stopping.draining).await {
-        let Some(guest) = peers.admit(address.ip()) else {
+        let Some(guest) = peers.admit(address.ip(), (bounds.per_address)()) else {
             debug!(%address, "a connection was closed: its address has as many as it may have");
             continue;
         };

@@ -16,7 +16,7 @@ use super::Plan;
 use super::cells::{Results, float};
 use super::gates::{FLUSHES_MANY, FLUSHES_ONE, FLUSHES_SERVER};
 use super::histogram::Histogram;
-use super::load::{Load, Window, Wire};
+use super::load::{Known, Load, Window, Wire};
 use super::request::{Workload, Writer};
 use super::server::Postgres;
 use super::stage::Folder;
@@ -115,6 +115,7 @@ impl Counting<'_> {
             warm_up: self.plan.warm_up,
             measured: self.plan.measured,
             seed: 0,
+            known: Known::default(),
         }
     }
 

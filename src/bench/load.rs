@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::answer::{Answer, Parsed, parse};
 use super::histogram::Histogram;
@@ -40,6 +42,34 @@ pub(super) struct Load {
     pub(super) measured: Duration,
     /// Makes the operation ids of this cell its own.
     pub(super) seed: u64,
+    /// How a caller is known.
+    pub(super) known: Known,
+}
+
+/// By what a caller is known. The default is by nothing, without TLS.
+#[derive(Clone, Default)]
+pub(super) struct Known {
+    /// What stands behind `Bearer`.
+    pub(super) bearer: Option<Arc<str>>,
+    /// TLS, with a certificate or without.
+    pub(super) tls: Option<TlsConnector>,
+}
+
+impl Known {
+    /// A connection.
+    pub(super) async fn connect(&self, address: SocketAddr) -> Result<Wire, String> {
+        let plain = Wire::plain(address).await?;
+        let Some(tls) = &self.tls else { return Ok(Wire::over(plain)) };
+        let name = ServerName::IpAddress(address.ip().into());
+        let spoken = tls.connect(name, plain).await;
+        spoken.map(Wire::over).map_err(|error| format!("cannot agree on TLS: {error}"))
+    }
+
+    /// The host as it stands in a head, with the credential as a line of its own behind it.
+    pub(super) fn host(&self, address: SocketAddr) -> String {
+        let bearer = self.bearer.iter().map(|bearer| format!("\r\nauthorization: Bearer {bearer}"));
+        std::iter::once(address.to_string()).chain(bearer).collect()
+    }
 }
 
 /// What the connections saw.
@@ -154,14 +184,14 @@ async fn connection(
     mut pace: Option<Pace>,
     seen: &mut Seen,
 ) -> Result<(), String> {
-    let mut wire = Wire::to(load.address).await?;
+    let mut wire = load.known.connect(load.address).await?;
     // Microseconds since the bench began: above every sequence of an earlier cell, because no connection is answered
     // a million times a second.
     let begun = u64::try_from(clock.monotonic().as_micros()).unwrap_or(u64::MAX);
     let sequence = SEQUENCE_BASE.saturating_add(begun);
     let chance = load.seed.wrapping_add(number.wrapping_mul(0x1_0000_0001));
     let share = (number, load.connections);
-    let mut writer = Writer::new(load.workload, &load.address.to_string(), share, sequence, chance);
+    let mut writer = Writer::new(load.workload, &load.known.host(load.address), share, sequence, chance);
     let tagged = load.workload == Workload::Targets;
     if tagged {
         let answer = wire.ask(writer.ask_for_tag().as_bytes()).await?;
@@ -196,18 +226,31 @@ async fn connection(
 /// Sequences have sixteen digits from the first to the last.
 pub(super) const SEQUENCE_BASE: u64 = 1_000_000_000_000_000;
 
+/// A connection, with TLS or without.
+trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
+
 /// One connection and what has come on it.
 pub(super) struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Line>,
     come: Vec<u8>,
 }
 
 impl Wire {
-    /// Connects.
+    /// Connects, without TLS.
     pub(super) async fn to(address: SocketAddr) -> Result<Self, String> {
+        Self::plain(address).await.map(Self::over)
+    }
+
+    async fn plain(address: SocketAddr) -> Result<TcpStream, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        Ok(Self { stream, come: Vec::with_capacity(BENCH_ANSWER_BYTES) })
+        Ok(stream)
+    }
+
+    fn over(stream: impl Line + 'static) -> Self {
+        Self { stream: Box::new(stream), come: Vec::with_capacity(BENCH_ANSWER_BYTES) }
     }
 
     /// Sends a request and reads its whole answer, which must be a success.

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::cells::float;
 use super::flood::Flood;
 use super::histogram::Histogram;
-use super::load::{Load, Wire};
+use super::load::{Known, Load, Wire};
 use super::request::Workload;
 use super::stage::Server;
 use super::{Plan, templates};
@@ -99,6 +99,7 @@ async fn peak(
         warm_up: lasts.mul_f64(0.1),
         measured: lasts,
         seed,
+        known: Known::default(),
     };
     let loaded = load.start(clock)?.seen().await?;
     match loaded.fault {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::cells::{Key, Kind, Results, Sample, Way, float};
 use super::flushes;
 use super::gates::{IDLE_MB, LOADED_MB};
-use super::load::Load;
+use super::load::{Known, Load};
 use super::peer::{DATABASE, DURABILITY};
 use super::pgbench::{BATCH, BATCH_ROWS, CTE, NAIVE, Pgbench};
 use super::request::Workload;
@@ -184,6 +184,18 @@ impl Rounds<'_> {
         connections: u64,
         rate: Option<f64>,
     ) -> anyhow::Result<Sample> {
+        self.measure_as(server, workload, connections, rate, Known::default()).await
+    }
+
+    /// The same of callers that are known by something.
+    pub(super) async fn measure_as(
+        &self,
+        server: &Server,
+        workload: Workload,
+        connections: u64,
+        rate: Option<f64>,
+        known: Known,
+    ) -> anyhow::Result<Sample> {
         let load_average = usage::load_average();
         // What a server said before is of other cells.
         server.said();
@@ -195,6 +207,7 @@ impl Rounds<'_> {
             warm_up: self.plan.warm_up,
             measured: self.plan.measured,
             seed: u64::try_from(self.clock.monotonic().as_nanos()).unwrap_or_default(),
+            known,
         };
         let running = load.start(self.clock)?;
         self.sleep_until(running.window.from).await;

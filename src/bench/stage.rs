@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::load::Wire;
+use super::load::Known;
 use super::tie::TIED;
 use super::usage::{self, Usage};
 use crate::limits::{BENCH_LOG_BYTES, BENCH_PAUSE, BENCH_STEP_TIMEOUT};
@@ -117,6 +117,8 @@ pub(super) struct Server {
     child: Child,
     pid: Pid,
     said: Arc<Mutex<Vec<u8>>>,
+    /// How it is spoken to.
+    known: Known,
     /// Where it listens.
     pub(super) address: SocketAddr,
 }
@@ -124,7 +126,16 @@ pub(super) struct Server {
 impl Server {
     /// Starts it and waits until `/readyz` answers. Its log goes through a pipe, as to a collector of logs, and is read
     /// and thrown away; what it says when it does not start is in the error.
-    pub(super) async fn start(mut command: Command, address: SocketAddr) -> anyhow::Result<Self> {
+    pub(super) async fn start(command: Command, address: SocketAddr) -> anyhow::Result<Self> {
+        Self::start_behind(Known::default(), command, address).await
+    }
+
+    /// The same of one that is spoken to so.
+    pub(super) async fn start_behind(
+        known: Known,
+        mut command: Command,
+        address: SocketAddr,
+    ) -> anyhow::Result<Self> {
         let (log, writer) = std::io::pipe().context("cannot make a pipe")?;
         command.stdout(Stdio::null()).stderr(writer);
         let child = command.spawn().context("cannot start a process")?;
@@ -133,7 +144,7 @@ impl Server {
         let said = listen(log)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = id.context("a process ended as soon as it was started")?;
-        let mut server = Self { child, pid, said, address };
+        let mut server = Self { child, pid, said, known, address };
         let ready = timeout(BENCH_STEP_TIMEOUT, server.ready()).await;
         if matches!(ready, Ok(Ok(true))) {
             return Ok(server);
@@ -165,8 +176,8 @@ impl Server {
 
     /// The body of what it answers to a GET.
     pub(super) async fn answer(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
-        let mut wire = Wire::to(self.address).await.map_err(anyhow::Error::msg)?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.known.host(self.address));
+        let mut wire = self.known.connect(self.address).await.map_err(anyhow::Error::msg)?;
         let answer = wire.ask(request.as_bytes()).await.map_err(anyhow::Error::msg)?;
         Ok(wire.body(&answer).to_vec())
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tokio::process::Command;
 
+use super::load::Known;
 use super::stage::{Folder, Server, free_address, own_program, tied};
 use super::{Plan, peer, preload, proxies, raw};
 
@@ -141,13 +142,33 @@ pub(super) async fn traced(
     serve(program, &configure(home, database, NAMESPACES)?, None).await.map(Server::behind_another)
 }
 
-async fn serve(mut serve: Command, config: &Path, log: Option<&str>) -> anyhow::Result<Server> {
+/// Starts a gateway on a SQLite file, for callers that are known by something; `further` says who they are.
+pub(super) async fn guarded(
+    home: &Path,
+    further: &str,
+    known: Known,
+    log: Option<&str>,
+) -> anyhow::Result<Server> {
+    let config = configure(home, &sqlite(home), &format!("{NAMESPACES}{further}"))?;
+    serve_behind(known, tied(&own_program()?, home)?, &config, log).await
+}
+
+async fn serve(program: Command, config: &Path, log: Option<&str>) -> anyhow::Result<Server> {
+    serve_behind(Known::default(), program, config, log).await
+}
+
+async fn serve_behind(
+    known: Known,
+    mut serve: Command,
+    config: &Path,
+    log: Option<&str>,
+) -> anyhow::Result<Server> {
     let address = free_address()?;
     serve.arg("--config").arg(config).args(["serve", "--listen", &address.to_string()]);
     if let Some(log) = log {
         serve.env("FENCEGATE_LOG", log);
     }
-    Server::start(serve, address).await
+    Server::start_behind(known, serve, address).await
 }
 
 fn configure(home: &Path, database: &str, namespaces: &str) -> anyhow::Result<PathBuf> {

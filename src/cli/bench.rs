@@ -31,6 +31,8 @@ enum Only {
     Upstreams,
     /// The gateway on SQLite under ten times what it can do
     Overload,
+    /// The gateway on SQLite, by callers with and without credentials
+    Access,
 }
 
 /// What `bench` takes.
@@ -118,6 +120,7 @@ impl Bench {
                 Some(Only::Postgres) => Stores::Postgres,
                 Some(Only::Upstreams) => Stores::Upstreams,
                 Some(Only::Overload) => Stores::Overload,
+                Some(Only::Access) => Stores::Access,
             },
             postgres: self.postgres,
             folder: self.folder.unwrap_or_else(std::env::temp_dir),

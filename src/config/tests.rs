@@ -6,6 +6,7 @@ mod limits;
 mod mistakes;
 mod store_mistakes;
 mod stores;
+mod tracing;
 
 use std::collections::BTreeMap;
 use std::path::Path;

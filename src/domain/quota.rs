@@ -56,6 +56,16 @@ impl Usage {
         }
     }
 
+    /// What of it adds.
+    #[must_use]
+    pub fn growth(self) -> Self {
+        Self {
+            resources: self.resources.max(0),
+            operations: self.operations.max(0),
+            bytes: self.bytes.max(0),
+        }
+    }
+
     /// What is left of this without the other.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {

@@ -52,6 +52,8 @@ pub(super) async fn acquire(asked: Asked<'_>, payload: &mut Payload) -> Result<R
         Some(budget) => asked.wait(command, subject, budget, keeps_place).await?,
     };
     if let Outcome::Granted(grant) = outcome {
+        // Every resource of it was asked about above.
+        asked.hall.permitted.note(grant.acquisition_id.hash(), asked.caller);
         return behind_barriers(asked.hall, *grant, again, wait).await;
     }
     Err(otherwise(&outcome, |refusal| {

@@ -34,9 +34,7 @@ pub(super) async fn control(
         ControlVerb::Reopen => "/v1/reopen",
     };
     // Which of the two a caller must be only the token tells; whoever is neither is told nothing of it.
-    let (owner, operator) =
-        (asked.place(prefix, Permission::Write), asked.place(prefix, Permission::Operate));
-    let place = owner.or(operator)?;
+    let place = asked.place_for_any(prefix, &[Permission::Write, Permission::Operate])?;
     let resource = place.address.resource.clone();
     extract::is_json(asked.headers())?;
     let body = control_body(&asked, payload).await?.bytes;

@@ -93,7 +93,7 @@ enum Begins {
 fn begins(known: Option<&str>, end: &EventsEnd, database: Uuid, epoch: Epoch, oldest: Timestamp) -> Begins {
     let Some(known) = known else { return Begins::At(end.view, end.now) };
     if known == place::OLDEST {
-        return Begins::At(EventPlace::default(), end.now);
+        return Begins::At(EventPlace::default(), Timestamp::default());
     }
     let Some(known) = Place::parse(known) else {
         return Begins::Anew("this is no id of this stream");
@@ -130,7 +130,8 @@ struct Stream {
     filter: Filter,
     draining: CancellationToken,
     place: EventPlace,
-    /// The time of the last that was told, or of the look that found nothing more.
+    /// The latest time of all that was told, or that of the look that found nothing more. What tells of an earlier time, such
+    /// as an expiry that was noticed late, does not set it back.
     told_at: Timestamp,
     epoch: Epoch,
     database: Uuid,
@@ -173,8 +174,11 @@ impl Stream {
             return self.reset("records of that time are kept no longer: the listener was too slow");
         }
         let is_all = !self.listener.has_more_than(&page.place);
-        self.told_at = page.told.last().map_or(page.now, |last| last.what.at());
+        if page.told.is_empty() {
+            self.told_at = page.now;
+        }
         for told in &page.told {
+            self.told_at = self.told_at.max(told.what.at());
             self.tell(told);
         }
         self.place = page.place;
@@ -186,11 +190,15 @@ impl Stream {
             self.told_at = page.now;
             // Nothing shows when others do what this listener may not hear of: of that only the next line tells that comes
             // anyway.
-            if !self.is_begun || !self.queue.is_empty() {
+            if !self.is_begun || !self.queue.is_empty() || instant() >= self.heartbeat {
                 self.is_begun = true;
                 self.queue.push_back(self.still_here("all is told"));
                 self.heartbeat = instant() + EVENTS_HEARTBEAT;
             }
+        } else if self.queue.is_empty() && instant() >= self.heartbeat {
+            // A filter may leave out everything of many pages: whoever listens sees that it goes on, and from where.
+            self.queue.push_back(self.still_here("still reading"));
+            self.heartbeat = instant() + EVENTS_HEARTBEAT;
         }
     }
 
@@ -222,7 +230,7 @@ impl Stream {
             self.epoch = self.epoch.max(entry.row.position.epoch);
         }
         if self.filter.admits(&told.what) {
-            let id = self.id(told.place, told.what.at());
+            let id = self.id(told.place, self.told_at);
             let data = cloud::text(&told.what, self.database);
             self.queue.push_back(Event::default().id(id).event(cloud::kind(&told.what)).data(data));
         }

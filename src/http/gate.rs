@@ -112,6 +112,19 @@ impl Asked<'_> {
         admitted(self.caller, self.hall.namespaces(), &path, permission)
     }
 
+    /// The same for a caller that may do one of these to it; what is refused is told of the last of them.
+    pub(super) fn place_for_any(&self, prefix: &str, permissions: &[Permission]) -> Result<Place, Problem> {
+        let path = names::path_below(&self.head.uri, prefix)?;
+        let mut refused = None;
+        for permission in permissions {
+            match admitted(self.caller, self.hall.namespaces(), &path, *permission) {
+                Ok(place) => return Ok(place),
+                Err(problem) => refused = Some(problem),
+            }
+        }
+        Err(refused.unwrap_or_else(Problem::fault_without_change))
+    }
+
     /// The place that a decoded name leads to, for a caller that may do this to it.
     pub(super) fn place_of(&self, name: &str, permission: Permission) -> Result<Place, Problem> {
         named(self.caller, self.hall.namespaces(), name, permission)

@@ -22,6 +22,11 @@ pub(super) fn show(asked: &Asked<'_>) -> Result<Response, Problem> {
         stores: stores.map(|(name, _, earned, _)| (name.to_string(), earned.admits())).collect(),
         forwards: door.dispatch.under_way(),
         log_lines_dropped: telemetry::lines_dropped(),
+        issuer: door.access.tokens().map(|tokens| metrics::IssuerKeys {
+            count: tokens.keys(),
+            age: tokens.age(),
+            most: tokens.greatest_age(),
+        }),
         ..door.ledger.now()
     };
     let text = door.ledger.metrics().text(now).map_err(|_| Problem::fault_without_change())?;

@@ -29,6 +29,7 @@ mod observe;
 mod operations;
 mod pace;
 mod patience;
+mod permitted;
 pub mod problem;
 mod query;
 mod relay;
@@ -72,6 +73,7 @@ use body::Payload;
 use events::Streams;
 use layers::RequestIds;
 use patience::Refusing;
+use permitted::Permitted;
 use problem::{Code, Problem};
 use query::Query;
 use routes::{Run, is_data_plane};
@@ -120,6 +122,8 @@ struct Hall {
     spooled: Arc<Semaphore>,
     /// Whose streams of events are open.
     streams: Arc<Streams>,
+    /// Who may keep which leases, as far as it was looked up.
+    permitted: Permitted,
     request_ids: RequestIds,
     /// Requests that are being answered; a stream counts until it begins.
     under_way: TaskTracker,
@@ -180,6 +184,7 @@ impl Front {
             reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
             streams: Arc::default(),
+            permitted: Permitted::default(),
             request_ids: RequestIds::default(),
             under_way: TaskTracker::new(),
         });

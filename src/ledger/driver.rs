@@ -172,7 +172,8 @@ impl<E: Engine> Driver<E> {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
             let mut snapshot = loaded.snapshot.clone();
-            let answer = decide(&self.setting, None, &mut snapshot, job, loaded.now, &mut changes);
+            let mut nothing = Pending::default();
+            let answer = decide(&self.setting, &mut nothing, &mut snapshot, job, loaded.now, &mut changes);
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
         let answers: Vec<Answer> = batch.iter().map(answer).collect();
@@ -217,15 +218,14 @@ impl<E: Engine> Driver<E> {
         // and evaluated again.
         *doubt = None;
         let mut snapshot = loaded.snapshot;
-        let (mut changes, mut pending) = (ChangeSet::default(), Pending::default());
+        let (mut changes, mut pending) = (ChangeSet::default(), Pending::of(self.meter.as_ref()));
         let mut answers = Vec::with_capacity(batch.len());
         for job in batch {
             // The rows may have been waited for, and a caller may have gone meanwhile.
             let answer = if job.is_abandoned() {
                 Ok(None)
             } else {
-                let meter = self.meter.as_deref().map(|meter| (meter, &mut pending));
-                decide(&self.setting, meter, &mut snapshot, job, loaded.now, &mut changes)
+                decide(&self.setting, &mut pending, &mut snapshot, job, loaded.now, &mut changes)
             };
             answers.push(answer);
         }
@@ -242,9 +242,7 @@ impl<E: Engine> Driver<E> {
         match ended {
             CommitOutcome::Committed => {
                 self.guard.acks.remember(&changes.operations, loaded.now);
-                if let Some(meter) = &self.meter {
-                    meter.committed(&pending);
-                }
+                pending.commit();
                 self.watch.committed(&changes);
                 self.stopped.committed(&changes);
                 tell::committed(&self.metrics, &changes, loaded.now);
@@ -285,7 +283,7 @@ fn turn_away(batch: Vec<Job>) -> Vec<Job> {
 /// nothing and stops that job alone.
 fn decide(
     setting: &Setting,
-    meter: Option<(&Meter, &mut Pending)>,
+    pending: &mut Pending,
     snapshot: &mut protocol::Snapshot,
     job: &Job,
     now: crate::domain::time::Timestamp,
@@ -298,9 +296,7 @@ fn decide(
             if let Some(actor) = &job.actor {
                 decision.sign(actor);
             }
-            if let Some((meter, pending)) = meter {
-                meter.admit(pending, command, &decision.changes, snapshot, &setting.namespaces)?;
-            }
+            pending.admit(command, &decision.changes, snapshot, &setting.namespaces)?;
             for change in decision.changes {
                 snapshot.apply(&change);
                 changes.add(change);

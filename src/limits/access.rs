@@ -77,3 +77,12 @@ pub const JWKS_STALE_GREATEST_MS: u64 = 7 * 86_400_000;
 pub const JWT_LEEWAY_MS: u64 = 30_000;
 /// See [`JWT_LEEWAY_MS`]: a token that ended longer ago is not one that somebody's clock made look so.
 pub const JWT_LEEWAY_GREATEST_MS: u64 = 300_000;
+
+/// Leases whose keepers are known to be permitted, some 100 bytes each: further ones are looked up again, with a read.
+pub const LEASES_PERMITTED: usize = 65_536;
+
+/// Looks at one credential that the benchmark takes the average of.
+pub const BENCH_LOOKS: u32 = 20_000;
+
+/// First looks at one token that the benchmark takes the middle of; before each of them the issuer's keys are read anew.
+pub const BENCH_LOOKS_FIRST: u32 = 301;

@@ -31,3 +31,11 @@ pub const EVENTS_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The largest event that the command line takes: a reason of an act has a bound far below.
 pub const EVENT_BYTES: usize = 1_048_576;
+
+/// How long the command line waits for the next byte of a stream: four times the pause between two signs of life. A peer that
+/// went away without a word would be listened to for ever.
+pub const EVENTS_SILENCE: Duration = Duration::from_secs(40);
+
+/// Events that the command line remembers, to leave out what is told once more after a break: no more than a page is, which
+/// holds some hundreds.
+pub const EVENTS_REMEMBERED: usize = 2_048;

@@ -15,10 +15,11 @@ use std::sync::{Arc, OnceLock};
 use crate::domain::namespaces::Namespaces;
 use crate::domain::time::Timestamp;
 use crate::limits::WORDS_METERED;
+use crate::tls::listener::Listener;
 
 use super::spans::Spans;
 
-pub use expose::{CONTENT_TYPE, Now};
+pub use expose::{CONTENT_TYPE, IssuerKeys, Now};
 pub use namespaces::{Metered, NamespaceMeters, OTHER, UpstreamMeters};
 pub use parts::{Count, Held, Histogram, Level, Tally};
 
@@ -100,6 +101,7 @@ pub struct Metrics {
     pub census: Census,
     started: AtomicI64,
     spans: OnceLock<Spans>,
+    certificate: OnceLock<Listener>,
 }
 
 /// What the last look at the database found.
@@ -132,6 +134,7 @@ impl Metrics {
             spans_sent: Arc::default(),
             spans_lost: Arc::default(),
             spans: OnceLock::new(),
+            certificate: OnceLock::new(),
             census: Census::default(),
             started: AtomicI64::default(),
         }
@@ -147,6 +150,11 @@ impl Metrics {
     pub fn collect(&self, spans: Spans) {
         // The composition root does this once; a second queue would have no task.
         self.spans.get_or_init(|| spans);
+    }
+
+    /// Tells from now on when the certificate of the listener ends, whichever is in use then.
+    pub fn shows(&self, certificate: Listener) {
+        self.certificate.get_or_init(|| certificate);
     }
 
     /// Says when the process started.

@@ -195,4 +195,39 @@ mod tests {
             assert!((least..=most).contains(&sampled), "{ratio}: {sampled}");
         }
     }
+
+    /// Broken: while a collector is away spans pile up in memory, or whoever tells one waits. Must hold: nobody waits; no more than
+    /// the queue and one message are held, and every other one is counted as lost, whether the collector refuses connections or
+    /// takes them and is silent.
+    #[tokio::test]
+    async fn while_the_collector_is_away_spans_are_bounded() {
+        const TOLD: usize = 20_000;
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        for address in [silent.local_addr().unwrap(), gone] {
+            let (sent, lost) = (Arc::<Count>::default(), Arc::<Count>::default());
+            let endpoint = format!("http://{address}/v1/traces");
+            let (spans, sending) = Spans::start(&endpoint, 1_000_000, sent.clone(), lost.clone()).unwrap();
+            for number in 0..TOLD {
+                let trace = Trace::begun(u128::try_from(number).unwrap(), true);
+                if number % 64 == 0 {
+                    // Whoever sends has its turn.
+                    tokio::task::yield_now().await;
+                }
+                spans.tell(&trace, || Span {
+                    trace,
+                    parent: None,
+                    side: Side::Serves,
+                    name: "GET".to_owned(),
+                    took: Duration::ZERO,
+                    known: Vec::new(),
+                    failed: false,
+                });
+            }
+            let held = TOLD - usize::try_from(lost.read()).unwrap();
+            assert!((SPANS_WAITING..=SPANS_WAITING + SPANS_AT_ONCE).contains(&held), "{held} are held");
+            assert_eq!(sent.read(), 0);
+            sending.abort();
+        }
+    }
 }

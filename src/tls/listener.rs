@@ -1,5 +1,6 @@
 //! The listener's side: a certificate that can be replaced while connections are open.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -15,6 +16,12 @@ use crate::domain::time::Timestamp;
 /// What new connections are greeted with. Clones share it.
 #[derive(Clone)]
 pub struct Listener(Arc<ArcSwap<Greeting>>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listener(until {:?})", self.until())
+    }
+}
 
 /// A certificate in use, checked as a whole.
 pub struct Greeting {

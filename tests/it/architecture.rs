@@ -84,7 +84,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "limits",
         ],
     ),
-    ("bench", &["domain", "limits"]),
+    ("bench", &["access", "domain", "limits", "tls"]),
     ("exam", &["bench", "domain", "limits"]),
     ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry", "tls"]),
 ];

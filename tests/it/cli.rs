@@ -1,6 +1,7 @@
 //! The binary as a person or a script uses it, against a real gateway in a process of its own.
 
 mod epochs;
+mod events;
 mod keys;
 mod leases;
 mod upstreams;
@@ -49,6 +50,11 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+fn serving(folder: &Path, address: &str) -> Child {
+    let mut serve = fencegate(folder, &["serve", "--listen", address]);
+    serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
 /// A gateway that ends with the test.
 struct Gateway {
     child: Child,
@@ -66,17 +72,34 @@ impl Gateway {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("fencegate.toml"), settings).unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut serve = fencegate(folder.path(), &["serve", "--listen", &address]);
-        let child = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mut gateway = Self { child, folder, address };
+        Self::serving(folder, address)
+    }
+
+    /// One that serves what lies in a folder, once it is ready.
+    fn serving(folder: TempDir, address: String) -> Self {
+        let mut gateway = Self { child: serving(folder.path(), &address), folder, address };
+        gateway.wait();
+        gateway
+    }
+
+    fn wait(&mut self) {
         for _ in 0..600 {
-            assert!(gateway.child.try_wait().unwrap().is_none(), "the gateway ended before it was ready");
-            if gateway.is_ready() {
-                return gateway;
+            assert!(self.child.try_wait().unwrap().is_none(), "the gateway ended before it was ready");
+            if self.is_ready() {
+                return;
             }
             thread::sleep(Duration::from_millis(50));
         }
         panic!("the gateway is not ready after 30 s");
+    }
+
+    /// Ends it so, changes what lies in its folder, and starts another one in its place.
+    fn replace(&mut self, signal: Signal, change: impl FnOnce(&Path)) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap();
+        change(self.folder.path());
+        self.child = serving(self.folder.path(), &self.address);
+        self.wait();
     }
 
     fn is_ready(&self) -> bool {

@@ -7,6 +7,7 @@ mod documents;
 mod epochs;
 mod grammar;
 mod house;
+mod keeping;
 mod leases;
 mod limits;
 mod lists;

@@ -129,7 +129,7 @@ impl Fetcher {
                 () = shutdown.cancelled() => return,
             }
             let failed = self.shared.standing.borrow().failed;
-            let pause = if failed { JWKS_PAUSE } else { self.shared.settings.refresh.duration() };
+            let pause = if failed { JWKS_PAUSE } else { self.shared.refresh.duration() };
             tokio::select! {
                 () = self.shared.wanted.notified() => {}
                 () = tokio::time::sleep(pause) => {}

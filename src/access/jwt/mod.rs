@@ -84,9 +84,9 @@ pub struct Claims {
     pub until: Timestamp,
 }
 
-/// Checks tokens. Clones share the keys.
+/// Checks tokens. Clones share everything.
 #[derive(Clone)]
-pub struct Tokens(Arc<Shared>);
+pub struct Tokens(Arc<Checks>);
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,12 +94,19 @@ impl fmt::Debug for Tokens {
     }
 }
 
-struct Shared {
+struct Checks {
     settings: JwtSettings,
+    /// What was found right by these settings.
+    known: Known,
+    shared: Arc<Shared>,
+}
+
+/// The keys, with the task that fetches them.
+struct Shared {
+    refresh: Millis,
     keys: ArcSwap<Keys>,
     standing: watch::Sender<Standing>,
     wanted: Notify,
-    known: Known,
     clock: Arc<dyn Clock>,
 }
 
@@ -144,21 +151,45 @@ impl Tokens {
         // Whoever asks before the first fetch has ended waits for it.
         let standing = Standing { under_way: true, fetched, ..Standing::default() };
         let shared = Arc::new(Shared {
-            settings,
+            refresh: settings.refresh,
             keys: ArcSwap::from_pointee(keys.unwrap_or_default()),
             standing: watch::Sender::new(standing),
             wanted: Notify::new(),
-            known: Known::default(),
             clock,
         });
-        Ok((Self(shared.clone()), Fetcher::new(shared, source)))
+        let task = Fetcher::new(shared.clone(), source);
+        Ok((Self(Arc::new(Checks { settings, known: Known::default(), shared })), task))
+    }
+
+    /// By other settings from now on, with the keys that are there and whoever fetches them. None: those are to come from
+    /// elsewhere, or at other times.
+    #[must_use]
+    pub fn with(&self, settings: &JwtSettings) -> Option<Self> {
+        let Checks { settings: before, shared, .. } = &*self.0;
+        let same = before.keys == settings.keys && before.refresh == settings.refresh;
+        // What was found right was so by the settings of before.
+        let checks =
+            || Checks { settings: settings.clone(), known: Known::default(), shared: shared.clone() };
+        same.then(|| Self(Arc::new(checks())))
     }
 
     /// How old the keys in use are; none where there never were any.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
-        let fetched = self.0.standing.borrow().fetched?;
-        Some(self.0.clock.monotonic().saturating_sub(fetched))
+        let fetched = self.0.shared.standing.borrow().fetched?;
+        Some(self.0.shared.clock.monotonic().saturating_sub(fetched))
+    }
+
+    /// How old they may become.
+    #[must_use]
+    pub fn greatest_age(&self) -> Duration {
+        self.0.settings.max_stale.duration()
+    }
+
+    /// How many keys are in use.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.0.shared.keys.load().count()
     }
 
     /// What a token says, if it is one of the issuer's and holds now.
@@ -169,7 +200,7 @@ impl Tokens {
         if text.len() > JWT_BYTES {
             return Err(Denied::Malformed("longer than a token may be"));
         }
-        let generation = self.0.standing.borrow().generation;
+        let generation = self.0.shared.standing.borrow().generation;
         let verified = if let Some(known) = self.0.known.find(text, generation) {
             known
         } else {
@@ -196,15 +227,15 @@ impl Tokens {
             return Err(refused("its algorithm is not among those that are taken"));
         }
         let name = header.kid.as_deref();
-        let mut keys = self.0.keys.load_full();
+        let mut keys = self.0.shared.keys.load_full();
         if keys.find(name, header.alg).is_none() {
             self.refresh().await;
-            keys = self.0.keys.load_full();
+            keys = self.0.shared.keys.load_full();
         }
         let Some(key) = keys.find(name, header.alg) else {
             // As long as the issuer cannot be asked, nobody knows that it has no such key.
             let unsure = {
-                let standing = self.0.standing.borrow();
+                let standing = self.0.shared.standing.borrow();
                 standing.failed || standing.fetched.is_none()
             };
             return Err(if unsure {
@@ -247,16 +278,16 @@ impl Tokens {
 
     /// Has the keys fetched, if that was not tried a moment ago, and waits a moment for them.
     async fn refresh(&self) {
-        let now = self.0.clock.monotonic();
-        let mut standing = self.0.standing.subscribe();
-        let begun = self.0.standing.send_if_modified(|standing| {
+        let now = self.0.shared.clock.monotonic();
+        let mut standing = self.0.shared.standing.subscribe();
+        let begun = self.0.shared.standing.send_if_modified(|standing| {
             let lately = standing.tried.is_some_and(|tried| now < tried.saturating_add(JWKS_PAUSE));
             let begins = !standing.under_way && !lately;
             standing.under_way |= begins;
             begins
         });
         if begun {
-            self.0.wanted.notify_one();
+            self.0.shared.wanted.notify_one();
         }
         let ended = standing.wait_for(|standing| !standing.under_way);
         if tokio::time::timeout(JWKS_PATIENCE, ended).await.is_err() {
@@ -265,7 +296,7 @@ impl Tokens {
     }
 
     fn is_stale(&self) -> bool {
-        self.age().is_none_or(|age| age > self.0.settings.max_stale.duration())
+        self.age().is_none_or(|age| age > self.greatest_age())
     }
 }
 

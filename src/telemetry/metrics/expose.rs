@@ -1,5 +1,6 @@
 //! The text of a scrape: every name with its help, in one place. `docs/METRICS.md` says the same at length.
 
+mod credentials;
 mod sheet;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use super::namespaces::NamespaceMeters;
 use super::parts::Tally;
 use super::{Metrics, OTHER};
 
+pub use credentials::IssuerKeys;
 use sheet::{Sheet, ms, whole, words};
 
 /// Media type of a scrape.
@@ -37,6 +39,8 @@ pub struct Now {
     pub engine: &'static str,
     /// Version of the schema.
     pub schema_version: Option<i64>,
+    /// The public keys of the issuer of tokens, where tokens are taken.
+    pub issuer: Option<IssuerKeys>,
 }
 
 impl Metrics {
@@ -68,6 +72,7 @@ impl Collector for Page {
         self.operations(&mut sheet)?;
         self.stores(&mut sheet)?;
         self.http(&mut sheet)?;
+        self.credentials(&mut sheet)?;
         self.process(&mut sheet)
     }
 }

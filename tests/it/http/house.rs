@@ -51,6 +51,8 @@ pub(super) struct House {
     pub(super) script: Arc<Script>,
     /// Cancelled, nothing waits for an upstream any more.
     pub(super) impatient: CancellationToken,
+    /// Who may do what, to be replaced as a reload does.
+    pub(super) access: Access,
 }
 
 /// What is different about a house.
@@ -180,6 +182,9 @@ impl House {
             plan.entropy.clone(),
             impatient.clone(),
         );
+        let access = Access::new(Roster::of(plan.principals))
+            .paced(Paces::new(plan.rate, clock.clone()))
+            .telling_rates(true);
         let front = Front::new(Door {
             dispatch,
             ledger: ledger.clone(),
@@ -192,11 +197,9 @@ impl House {
             },
             reloads: Reloads::default(),
             started_at: clock.wall(),
-            access: Access::new(Roster::of(plan.principals))
-                .paced(Paces::new(plan.rate, clock.clone()))
-                .telling_rates(true),
+            access: access.clone(),
         });
-        Self { front, ledger, clock, draining, script, impatient }
+        Self { front, ledger, clock, draining, script, impatient, access }
     }
 
     /// Sends a request and holds the answer against the contract.

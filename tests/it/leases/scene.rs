@@ -175,7 +175,7 @@ pub(crate) async fn slack(client: &Client) -> Duration {
 }
 
 /// Chance that is the same in every run.
-pub(crate) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn below(&mut self, end: u64) -> u64 {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod events;
+mod following;
 mod life;
 mod listener;
 mod managed;

@@ -2,10 +2,12 @@
 
 mod callers;
 mod command;
+pub(crate) mod figures;
 mod issuer;
 mod listener;
 mod outage;
 mod private;
+mod reload;
 mod tokens;
 
 use std::path::{Path, PathBuf};
@@ -42,9 +44,13 @@ impl Authority {
 
     /// A certificate with these names, and its key: `NAME.pem` and `NAME.key`.
     fn issue(&self, name: &str, names: &[SanType]) -> (PathBuf, PathBuf) {
+        self.issue_with(name, names, (2035, 1, 1))
+    }
+
+    fn issue_with(&self, name: &str, names: &[SanType], ends: (i32, u8, u8)) -> (PathBuf, PathBuf) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.subject_alt_names = names.to_vec();
-        params.not_after = rcgen::date_time_ymd(2035, 1, 1);
+        params.not_after = rcgen::date_time_ymd(ends.0, ends.1, ends.2);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let files = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
@@ -56,7 +62,13 @@ impl Authority {
 
     /// The certificate of a gateway on this machine.
     fn issue_gateway(&self, name: &str) {
-        self.issue(name, &[dns("localhost"), SanType::IpAddress("127.0.0.1".parse().unwrap())]);
+        self.issue_gateway_until(name, (2035, 1, 1));
+    }
+
+    /// The same with another end.
+    fn issue_gateway_until(&self, name: &str, ends: (i32, u8, u8)) {
+        let names = [dns("localhost"), SanType::IpAddress("127.0.0.1".parse().unwrap())];
+        self.issue_with(name, &names, ends);
     }
 
     /// The table of a gateway with the certificate of that name.

@@ -8,7 +8,7 @@ use super::issuer::{Issuer, NOW, Signer, claims, with};
 use super::tokens::{configured, name, whoami};
 use crate::support::gateway::Gateway;
 
-fn keyed(text: &str, key: &ApiKey) -> String {
+pub(super) fn keyed(text: &str, key: &ApiKey) -> String {
     format!(
         "{text}[principals.keyed]\npermissions = {{ \"*\" = [\"read\"] }}\nkeys = [{{ id = \"{}\", sha256 = \"{}\" }}]\n",
         key.id(),

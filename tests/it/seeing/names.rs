@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::{read, scrape};
+use crate::secure::figures::of_a_guarded_gateway;
 use crate::support::client::Answer;
 use crate::support::engines::Kind;
 use crate::support::postgres::binaries::say;
@@ -67,7 +68,9 @@ fn with_series(family: &str, series: &BTreeSet<String>) -> bool {
 /// name that nobody counts any more, and stays silent for ever. Must hold: the same names everywhere, each with its help.
 #[tokio::test]
 async fn the_names_are_the_same_everywhere() {
-    let text = used().await;
+    // What is not configured has no series: one of them speaks TLS and takes tokens.
+    let texts = [used().await, of_a_guarded_gateway().await];
+    let text = texts.concat();
     let (series, families) = (series(&text), families(&text));
     assert!(families.len() > 35, "{families:?}");
     for family in &families {
@@ -96,7 +99,9 @@ async fn the_names_are_the_same_everywhere() {
             "{family} is in no panel"
         );
     }
-    promtool(&["check", "metrics"], Some(&text));
+    for text in texts {
+        promtool(&["check", "metrics"], Some(&text));
+    }
 }
 
 /// The anchor that a heading gets.

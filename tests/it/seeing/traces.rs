@@ -8,6 +8,7 @@ use crate::support::client::Answer;
 use crate::support::engines::Kind;
 use crate::support::gateway::Gateway;
 use crate::support::postgres::patience;
+use crate::support::postgres::replica::Site;
 use crate::upstreams::scene::{Scene, config};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -127,4 +128,35 @@ async fn a_collector_that_takes_nothing_costs_spans_and_nothing_else() {
         0
     );
     gateway.stop().await;
+}
+
+/// Broken: a gateway whose collector is not there does not start, is slow to answer or to stop, or says nothing of it. Must hold:
+/// it starts, serves, says once that spans are lost and why, counts them, and stops as ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_that_is_not_there_is_said_once_and_keeps_nobody() {
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let site = Site::new(
+        "sqlite://fencegate.db",
+        &format!("tracing = {{ otlp_endpoint = \"http://{nowhere}\" }}\n"),
+    );
+    let gateway = site.start();
+    let client = gateway.client();
+    let lost = "fencegate_trace_spans_total{result=\"lost\"}";
+    for round in 1..=2 {
+        let lease = client.acquire(&format!("pages/{round}"), "alice").await;
+        client.put(&format!("pages/{round}"), &lease.token, "one", "x", &[]).await.expect(201);
+        // Each message that the collector does not take is counted.
+        patience::until("they were counted", 20, async || {
+            Some(value(&client.get("/metrics").await.text(), lost))
+                .filter(|count| *count >= f64::from(2 * round))
+        })
+        .await;
+    }
+    let said: Vec<String> =
+        gateway.warnings().into_iter().filter(|line| line.contains("spans are lost")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("the collector does not take them"), "{said:?}");
+    let began = fencegate::ledger::wakeup::instant();
+    assert_eq!(gateway.terminate(), Some(0));
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
 }
