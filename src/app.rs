@@ -33,6 +33,7 @@ use tracing::{error, info, warn};
 use crate::access::Access;
 use crate::backing::Upstream;
 use crate::config::{Config, Database, Limits};
+use crate::deliberate;
 use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
 use crate::domain::resource::Namespace;
@@ -171,6 +172,9 @@ async fn run_with(
     shutdown: CancellationToken,
     reins: Reins,
 ) -> anyhow::Result<()> {
+    if let Some((bug, what)) = deliberate::chosen() {
+        error!(bug, what, "this gateway is broken on purpose; it is for tests and keeps no promise");
+    }
     let Reins { tls, access, in_force, reloads, policy } = reins;
     let (upstreams, kept) = (open_upstreams(&config)?, config.operation_retention);
     let (ledger, mut committers) = open_ledger(&config, &surroundings).await?;

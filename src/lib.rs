@@ -13,6 +13,7 @@
 //! `http` and `ledger` know `protocol` and `domain`; `protocol` knows `domain`; `domain` knows nobody. `backing`
 //! speaks to stores behind HTTP, `access` knows who may do what, and `tls` reads certificates. `bench` measures
 //! all of it from outside, beside what people write by hand, and `exam` breaks everything around it and judges what it did.
+//! `deliberate` breaks the gateway itself, in builds for tests.
 
 pub mod access;
 pub mod app;
@@ -20,6 +21,7 @@ pub mod backing;
 pub mod bench;
 pub mod cli;
 pub mod config;
+pub mod deliberate;
 pub mod dispatch;
 pub mod domain;
 pub mod exam;

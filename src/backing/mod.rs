@@ -30,6 +30,7 @@ pub use line::OpenError;
 pub use order::{Answer, Asked, CellRead, Deadline, Order, ReadAnswer, ReadFailed, ReadOrder, Sent};
 pub use version::VersionsSeen;
 
+use crate::deliberate::{self, Bug};
 use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
@@ -129,7 +130,7 @@ impl Upstream {
 
     /// One attempt: exactly one request that has an effect. With a pointer cell an upload of the content goes before it.
     pub async fn send(&self, order: &Order) -> Sent {
-        let sending = async {
+        let sending = async || {
             match (self.store.class, &self.store.stamp) {
                 // Apart on the heap: the future of the others is copied several times with each request.
                 (Class::Conditional, Some(place)) => Box::pin(self.send_cell(place, order)).await,
@@ -137,7 +138,11 @@ impl Upstream {
                 (Class::FenceAware | Class::Idempotent | Class::Serial, _) => self.send_plain(order).await,
             }
         };
-        self.in_time(sending).await
+        let sent = self.in_time(sending()).await;
+        if deliberate::on(Bug::UpstreamRetries) && matches!(sent, Sent::Doubt(_)) {
+            return Box::pin(self.in_time(sending())).await;
+        }
+        sent
     }
 
     /// `conditional`: what the cell shows.

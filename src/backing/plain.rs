@@ -11,6 +11,7 @@ use super::order::{Asked, Order, Sent};
 use super::outgoing::Outgoing;
 use super::pool::Fault;
 use super::wire::Draft;
+use crate::deliberate::{self, Bug};
 use crate::domain::counter::Incarnation;
 use crate::domain::document::ContentType;
 use crate::domain::operation::Method;
@@ -67,6 +68,9 @@ impl Upstream {
             // Accepted is not done.
             Ok(whole) if whole.status == 202 => Asked::Unclear("the status address answered 202".to_owned()),
             Ok(whole) if whole.is_success() => Asked::Done(self.relayed(whole)),
+            Ok(whole) if whole.status == 404 && deliberate::on(Bug::AbandonOnNotFound) => {
+                Asked::Done(self.relayed(whole))
+            }
             Ok(whole) if whole.status == 404 => Asked::NotFound,
             Ok(whole) => Asked::Unclear(format!("the status address answered {}", whole.status)),
             Err(Fault::Unsent(why) | Fault::TimedOut(why) | Fault::Broken(why)) => Asked::Unclear(why),

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::document::{BodyDigest, ContentType};
 use super::precondition::Preconditions;
 use super::resource::Address;
+use crate::deliberate::{self, Bug};
 
 /// Longest operation id, in characters.
 pub const MAX_OPERATION_ID_CHARS: usize = 255;
@@ -137,7 +138,8 @@ impl Fingerprint {
         hash.update(b"fencegate operation 1\0");
         part(&mut hash, Some(method.word().as_bytes()));
         part(&mut hash, Some(address.resource.as_str().as_bytes()));
-        part(&mut hash, address.target.as_ref().map(|target| target.as_str().as_bytes()));
+        let target = address.target.as_ref().filter(|_| !deliberate::on(Bug::FingerprintWithoutTarget));
+        part(&mut hash, target.map(|target| target.as_str().as_bytes()));
         part(&mut hash, query.map(str::as_bytes));
         part(&mut hash, content_type.map(|value| value.as_str().as_bytes()));
         part(&mut hash, Some(body.as_bytes()));

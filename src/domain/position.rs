@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::counter::{DecimalError, Epoch, Token};
+use crate::deliberate::{self, Bug};
 
 /// (epoch, token), compared lexicographically: the order of the fields *is* the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -46,18 +47,27 @@ impl Position {
     /// Whether this position is older than `floor`: what is at the floor is admissible, what is below is not.
     #[must_use]
     pub fn is_below(self, floor: Self) -> bool {
+        if deliberate::on(Bug::FloorItselfIsStale) {
+            return self <= floor;
+        }
         self < floor
     }
 
     /// Whether this position is newer than `mark`.
     #[must_use]
     pub fn is_above(self, mark: Self) -> bool {
+        if deliberate::on(Bug::MarkItselfIsAbove) {
+            return self >= mark;
+        }
         self > mark
     }
 
     /// Whether this position falls under a revocation that reaches through `mark`, `mark` included.
     #[must_use]
     pub fn is_revoked_through(self, mark: Self) -> bool {
+        if deliberate::on(Bug::RevokedItselfPasses) {
+            return self < mark;
+        }
         self <= mark
     }
 
@@ -71,6 +81,9 @@ impl Position {
     /// token never restarts and a position belongs to one incarnation. `None` when tokens are used up.
     #[must_use]
     pub fn following_in(self, epoch: Epoch) -> Option<Self> {
+        if deliberate::on(Bug::EpochResetsTheCounter) && epoch > self.epoch {
+            return Some(Self { epoch, token: Token::ZERO.next()? });
+        }
         self.token.next().map(|token| Self { epoch: epoch.max(self.epoch), token })
     }
 

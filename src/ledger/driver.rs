@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tracing::{error, warn};
 
+use crate::deliberate::{self, Bug};
 use crate::domain::operation::Effect;
 use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
@@ -235,7 +236,14 @@ impl<E: Engine> Driver<E> {
             if let Err(error) = self.engine.apply(&changes, loaded.now).await {
                 return Err(self.back_out(error).await);
             }
-            let ended = self.engine.commit().await;
+            let left = |job: &Job| job.reply.is_closed();
+            if deliberate::on(Bug::HandlerAwaitsTheDatabase) && batch.iter().any(left) {
+                return Err(Stopped::Failed("a handler's future was dropped".to_owned()));
+            }
+            let mut ended = self.engine.commit().await;
+            if deliberate::on(Bug::AnswerBeforeTheCommit) {
+                ended = CommitOutcome::Committed;
+            }
             tell::ended(&self.metrics, &ended, began.elapsed());
             ended
         };

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use crate::deliberate::{self, Bug};
 use crate::domain::lease::{EndCause, LeaseState};
 use crate::domain::operation::{Fingerprint, OperationId};
 use crate::domain::position::Position;
@@ -175,6 +176,9 @@ pub(super) fn decide(
 
 /// Effects that are under way: they were admitted before the call, and what becomes of them is not known yet.
 fn in_flight(snapshot: &Snapshot, resource: &ResourceName) -> Vec<OperationId> {
+    if deliberate::on(Bug::LaneIgnoredOnCancel) {
+        return Vec::new();
+    }
     snapshot.intents_of(resource).map(|intent| intent.record.operation_id.clone()).collect()
 }
 

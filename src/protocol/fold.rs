@@ -5,6 +5,7 @@
 //! the row that takes its place refuses them all. Tombstones under an external issuer stay, for their counters may start
 //! anywhere; and those of stores behind HTTP, for a cell there may hold what only the row explains.
 
+use crate::deliberate::{self, Bug};
 use crate::domain::policy::{Issuer, Store};
 use crate::domain::resource::ResourceName;
 use crate::domain::time::{Millis, Timestamp};
@@ -67,7 +68,9 @@ pub(super) fn fold(
             continue;
         }
         let revoked = row.revoked_through.unwrap_or_default();
-        after.base = after.base.or_higher(row.issued).or_higher(row.floor).or_higher(revoked);
+        if !deliberate::on(Bug::TombstoneRemoved) {
+            after.base = after.base.or_higher(row.issued).or_higher(row.floor).or_higher(revoked);
+        }
         after.base_incarnation = after.base_incarnation.max(row.incarnation);
         changes.extend(newest.map(|lease| Change::LeaseForgotten(Box::new(lease.clone()))));
         changes.push(Change::ResourceFolded(Box::new(row.clone())));

@@ -9,6 +9,7 @@ mod housekeeping;
 mod keep;
 mod transfer;
 
+use crate::deliberate::{self, Bug};
 use crate::domain::lease::{AcquisitionHash, EndCause, Holder, LeaseState, Ttl, TtlBounds, TtlError};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
@@ -34,6 +35,7 @@ impl LeaseRow {
         let position = self.position_on(&resource.resource).unwrap_or(self.position);
         let newer =
             position.is_below(resource.issued) || position.is_below(Position::start_of(namespace.epoch));
+        let lives_on = deliberate::on(Bug::LeaseOutlivesItsEnd) && now == self.expires_at;
         match self.state {
             LeaseState::Released => LeaseState::Released,
             LeaseState::Superseded => LeaseState::Superseded,
@@ -41,7 +43,9 @@ impl LeaseRow {
                 LeaseState::Superseded
             }
             LeaseState::Expired => LeaseState::Expired,
-            LeaseState::PendingBarrier | LeaseState::Held if now >= self.expires_at => LeaseState::Expired,
+            LeaseState::PendingBarrier | LeaseState::Held if now >= self.expires_at && !lives_on => {
+                LeaseState::Expired
+            }
             live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
         }
     }
@@ -126,7 +130,13 @@ impl<'a> Member<'a> {
     fn find(context: &Context<'_>, snapshot: &'a Snapshot, resource: &ResourceName) -> Result<Self, Refusal> {
         let namespace = InForce::find(context, snapshot, &resource.namespace())?;
         let known = snapshot.resource(resource);
-        let row = known.cloned().unwrap_or_else(|| ResourceRow::unheard(resource.clone(), &namespace.row));
+        let mut row =
+            known.cloned().unwrap_or_else(|| ResourceRow::unheard(resource.clone(), &namespace.row));
+        if deliberate::on(Bug::CounterOnTheLease) {
+            let live = newest_lease(snapshot, &row).ok().flatten().filter(|lease| lease.state.is_live());
+            row.issued = live.and_then(|lease| lease.position_on(resource)).unwrap_or_default();
+            row.floor = row.issued;
+        }
         Ok(Self { known, row, namespace })
     }
 

@@ -4,6 +4,7 @@
 //! The shell only proposes: each record is judged here under its resource's lock. What goes leaves its mark in
 //! `pruned_through` in the same transaction, so that nobody is told `none` of what may have been applied (I15).
 
+use crate::deliberate::{self, Bug};
 use crate::domain::counter::Incarnation;
 use crate::domain::operation::{OperationId, OperationState};
 use crate::domain::policy::Store;
@@ -93,6 +94,9 @@ pub fn is_prunable(
 /// Whether a position is of no generation that lives or could still write.
 #[must_use]
 pub fn has_passed(namespace: &NamespaceRow, row: &ResourceRow, position: Position) -> bool {
+    if deliberate::on(Bug::PruneOfTheLive) {
+        return true;
+    }
     let is_explained = namespace.breaker.is_none() && row.quarantined.is_none();
     let is_live = live(namespace, row).is_some_and(|mark| mark.position == position);
     is_explained && !is_live && row.has_fenced(position, namespace.epoch)

@@ -57,21 +57,23 @@ fn banned(folder: &str, words: &[&str], except: &[&str]) {
 }
 
 /// Rooms that a room may call, beside itself.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("access", &["domain", "limits", "tls"]),
     ("tls", &["domain", "limits"]),
-    ("domain", &[]),
-    ("protocol", &["domain"]),
-    ("ledger", &["protocol", "domain", "telemetry", "limits"]),
-    ("backing", &["domain", "limits"]),
+    ("deliberate", &[]),
+    ("domain", &["deliberate"]),
+    ("protocol", &["deliberate", "domain"]),
+    ("ledger", &["deliberate", "protocol", "domain", "telemetry", "limits"]),
+    ("backing", &["deliberate", "domain", "limits"]),
     ("dispatch", &["ledger", "backing", "protocol", "domain", "telemetry", "limits"]),
-    ("http", &["access", "dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
+    ("http", &["access", "deliberate", "dispatch", "ledger", "protocol", "domain", "telemetry", "limits"]),
     ("telemetry", &["domain", "limits", "tls"]),
     ("config", &["access", "domain", "limits", "tls"]),
     (
         "app",
         &[
             "access",
+            "deliberate",
             "http",
             "dispatch",
             "ledger",

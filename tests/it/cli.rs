@@ -19,16 +19,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::gateway::settings_around;
+
 const RESOURCE: &str = "statements/account 42/2026-09-13";
 
 /// The binary, without what the surroundings say to it.
 fn fencegate(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fencegate"));
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).env_remove("FENCING_TOKEN");
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("FENCEGATE_") {
-            command.env_remove(name);
-        }
+    for name in settings_around("FENCEGATE_") {
+        command.env_remove(name);
     }
     command
 }

@@ -11,13 +11,14 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::gateway::settings_around;
 use crate::support::postgres::needed_binaries;
 
 /// The program, without anybody's settings.
 fn exam(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fencegate-exam"));
     command.current_dir(folder).stdin(Stdio::null());
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
+    for name in settings_around("FENCEGATE_") {
         command.env_remove(name);
     }
     command

@@ -23,6 +23,8 @@ mod contract;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod deliberate;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod exam;

@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use super::super::Unserved;
 use super::super::refusals::Sample;
+use crate::deliberate::{self, Bug};
 use crate::domain::operation::Effect;
 use crate::domain::principal::PrincipalName;
 use crate::domain::resource::{Bucket, ResourceName};
@@ -37,7 +38,9 @@ pub(in super::super) type Answer = Result<Option<Outcome>, Unserved>;
 impl Job {
     /// Whether it belongs to a caller that waited and has gone.
     pub(super) fn is_abandoned(&self) -> bool {
-        matches!(self.task, Task::Wait(_)) && self.reply.is_closed()
+        matches!(self.task, Task::Wait(_))
+            && self.reply.is_closed()
+            && !deliberate::on(Bug::GrantedAfterItLeft)
     }
 
     fn is_whole(&self) -> bool {

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::postgres::PgArguments;
-use sqlx::{Arguments, Row};
+use sqlx::{Arguments, AssertSqlSafe, Row};
 
+use crate::deliberate::{self, Bug};
 use crate::domain::counter::Incarnation;
 use crate::domain::resource::{Address, Bucket, Namespace, ResourceName};
 use crate::protocol::lease::KEPT_AFTER_END;
@@ -100,6 +101,14 @@ const HOLD_LEASES: &str = concat!(
     ") FROM unnest($1) AS k CROSS JOIN LATERAL (\
          SELECT * FROM leases AS l WHERE l.bucket = k.bucket AND l.acquisition = k.hash FOR UPDATE) AS l"
 );
+
+/// The question for the time.
+fn clock_text() -> String {
+    if deliberate::on(Bug::TimeOfTheTransaction) {
+        return CLOCK.replace("clock_timestamp()", "now()");
+    }
+    CLOCK.to_owned()
+}
 
 /// Where a load runs.
 pub(super) struct Place<'c> {
@@ -193,7 +202,7 @@ async fn hold_leases(live: &mut Live, snapshot: &mut Snapshot) -> Result<Option<
     for row in &live.fetch(HOLD_LEASES, arguments).await? {
         snapshot.insert_lease(rows::lease(&mut Fields::required(row, 2)?)?);
     }
-    let rows = live.fetch(CLOCK, PgArguments::default()).await?;
+    let rows = live.fetch(AssertSqlSafe(clock_text()), PgArguments::default()).await?;
     let row = rows.first().ok_or_else(|| Fault::unreadable("an answer without a time"))?;
     clock(&mut Fields::required(row, 2)?).map(Some)
 }

@@ -6,6 +6,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
+use crate::deliberate::{self, Bug};
 use crate::limits::{
     SQLITE_BUSY_TIMEOUT, SQLITE_CACHE_KIB, SQLITE_READ_CACHE_KIB, SQLITE_STATEMENTS_KEPT, SQLITE_WAL_PAGES,
 };
@@ -14,8 +15,10 @@ use crate::limits::{
 /// checkpoint at the moment in which the write-ahead log starts anew (<https://sqlite.org/wal.html>, the reset bug).
 const OLDEST: [u32; 3] = [3, 51, 3];
 
-/// `PRAGMA synchronous` as a number: a commit returns once the log is synced.
-const FULL: i64 = 2;
+/// `PRAGMA synchronous` as a number: `FULL`, so a commit returns once the log is synced.
+fn synchronous() -> i64 {
+    if deliberate::on(Bug::SynchronousNormal) { 1 } else { 2 }
+}
 
 /// Why SQLite must not be used as it is.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +53,7 @@ pub(super) fn checkpointer(path: &Path) -> Result<Connection, rusqlite::Error> {
 fn logging(path: &Path, cache_kib: i64) -> Result<Connection, rusqlite::Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, cache_kib)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "synchronous", synchronous())?;
     // Checkpoints are made beside the commits, see `checkpoint`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // A batch goes into the log as a whole, in its commit: pages that were put there before it would be written twice.
@@ -86,8 +89,8 @@ pub(super) fn verify_writer(connection: &Connection) -> Result<String, Unfit> {
     let version = verify_version(connection)?;
     let journal: String = setting(connection, "PRAGMA journal_mode")?;
     require("journal_mode", "wal", &journal)?;
-    let synchronous: i64 = setting(connection, "PRAGMA synchronous")?;
-    require("synchronous", &FULL.to_string(), &synchronous.to_string())?;
+    let found: i64 = setting(connection, "PRAGMA synchronous")?;
+    require("synchronous", &synchronous().to_string(), &found.to_string())?;
     let autocheckpoint: i64 = setting(connection, "PRAGMA wal_autocheckpoint")?;
     require("wal_autocheckpoint", "0", &autocheckpoint.to_string())?;
     verify_mmap(connection)?;

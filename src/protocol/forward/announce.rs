@@ -1,5 +1,6 @@
 //! Row 19 of a store behind HTTP: the floor is raised and the effect is announced, before any byte is sent.
 
+use crate::deliberate::{self, Bug};
 use crate::domain::operation::OperationState;
 use crate::domain::time::Timestamp;
 use crate::domain::upstream::{Base, Class};
@@ -30,6 +31,11 @@ pub(in super::super) fn announce(
             Base::Unread
         }
     };
+    if deliberate::on(Bug::RefuseTheOlder) {
+        let is_older = |intent: &&IntentRow| intent.record.position.is_below(position);
+        let older: Vec<IntentRow> = scene.undecided().filter(is_older).cloned().collect();
+        older.iter().for_each(|older| scene.withdraw(older));
+    }
     let intent = IntentRow {
         record: record(&scene, member, now),
         named: member.incarnation,

@@ -4,6 +4,7 @@
 //! tells which one it was, and all others on that validator can never have an effect any more. Nothing is sent on a
 //! validator before the operation that produced it is recorded as applied (I13).
 
+use crate::deliberate::{self, Bug};
 use crate::domain::seal::SealVerdict;
 use crate::domain::upstream::{Base, CellSeen, Relayed, Stamp, StampKind, Validator};
 
@@ -50,6 +51,12 @@ impl Scene<'_> {
         if told.recorded != self.row.cell {
             // What was read is older than the record: it would look like a store that has gone back.
             return Ok(self.read_the_cell(intent, intent.doubt, told.before.clone()));
+        }
+        if let CellSeen::Stamped(validator, _) = seen
+            && deliberate::on(Bug::SendOnTheUnrecorded)
+        {
+            let base = Base::Recorded(validator.clone());
+            return Ok(Settled::Again(self.send(intent, base, intent.doubt)));
         }
         match self.read(seen, Some(intent))? {
             Read::Contradicts(found) => {

@@ -4,6 +4,7 @@
 //! so; all else may have acted. Once there was a doubt, a refusal of a later attempt says nothing about the earlier one,
 //! unless the store's contract says so.
 
+use crate::deliberate::{self, Bug};
 use crate::domain::operation::OperationState;
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
@@ -44,6 +45,9 @@ pub(in super::super) fn settle(
     let settled = match &settle.finding {
         Finding::Answered(relayed, holds) => scene.answered(&intent, relayed, *holds)?,
         Finding::Known(relayed) if relayed.is_success() => scene.applied(&intent, relayed)?,
+        Finding::Known(_) if deliberate::on(Bug::AbandonOnNotFound) => {
+            scene.withdrawn(&intent, Withdrawal::Unreachable)
+        }
         Finding::Known(_) | Finding::Unreadable => scene.later(&intent, intent.doubt),
         Finding::NotSent if intent.doubt => scene.later(&intent, true),
         Finding::NotSent => scene.withdrawn(&intent, Withdrawal::Unreachable),

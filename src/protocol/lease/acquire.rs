@@ -9,6 +9,7 @@ use super::{
     Context, Decision, Inconsistent, LeaseState, Member, Millis, Outcome, Refusal, Request, Snapshot,
     Timestamp, grant, newest_lease, repeat, ttl_of, write_down,
 };
+use crate::deliberate::{self, Bug};
 use crate::domain::lease::WaitOrder;
 use crate::protocol::Change;
 use crate::protocol::write::table::stopped;
@@ -39,7 +40,10 @@ pub(in super::super) fn acquire(
     if let Some(earlier) = snapshot.requested(&request_key) {
         return repeat(context, snapshot, earlier, (acquire.holder.as_ref(), acquire.ttl_ms), now);
     }
-    if let Some(refusal) = members.iter().find_map(|member| stopped(&member.namespace, &member.row)) {
+    let goes_on = deliberate::on(Bug::BreakerLetsIssuingGoOn);
+    if let Some(refusal) = members.iter().find_map(|member| stopped(&member.namespace, &member.row))
+        && !goes_on
+    {
         return Ok(Decision::refused(refusal));
     }
     if members.iter().any(|member| member.row.life == Life::Cancelled) {
@@ -92,7 +96,8 @@ fn blocker(
         let position = old.position_on(&row.resource).unwrap_or(old.position);
         return blocked(Blocked::Held { position }, free_from);
     }
-    if now < free_from {
+    let lingers = deliberate::on(Bug::LockDelayOutlivesItsEnd) && now == free_from;
+    if now < free_from || lingers {
         return blocked(Blocked::LockDelay, free_from);
     }
     match rules.order {

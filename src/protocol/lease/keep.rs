@@ -6,6 +6,7 @@ use super::{
     Context, Decision, Found, Inconsistent, LeaseState, Millis, Outcome, Refusal, Snapshot, Timestamp,
     changed, ended, find, write_down,
 };
+use crate::deliberate::{self, Bug};
 
 /// Renews a lease that is live, and nobody else's; an ended one is never brought back.
 pub(in super::super) fn renew(
@@ -14,7 +15,13 @@ pub(in super::super) fn renew(
     renew: &Renew,
     now: Timestamp,
 ) -> Result<Decision, Inconsistent> {
-    let found = match find(context, snapshot, renew.acquisition)? {
+    let mut acquisition = renew.acquisition;
+    if deliberate::on(Bug::RenewWithoutComparing)
+        && let Some(row) = snapshot.lease(&acquisition).and_then(|lease| snapshot.resource(&lease.resource))
+    {
+        acquisition = row.lease.map_or(acquisition, |newest| newest.acquisition);
+    }
+    let found = match find(context, snapshot, acquisition)? {
         Ok(found) => found,
         Err(refusal) => return Ok(Decision::refused(refusal)),
     };
@@ -24,11 +31,15 @@ pub(in super::super) fn renew(
     };
     let live = match found.state_at(now) {
         live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
+        LeaseState::Released | LeaseState::Expired if deliberate::on(Bug::RenewReCreates) => LeaseState::Held,
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }
     };
     let mut after = found.lease.clone();
+    if deliberate::on(Bug::RenewReCreates) {
+        (after.state, after.ended_at) = (live, None);
+    }
     after.ttl = asked.unwrap_or(found.lease.ttl);
     after.expires_at = held_at_most_until(&found, now.plus(after.ttl.millis()));
     let view = found.view(&after, live, now)?;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::deliberate::{self, Bug};
 use crate::domain::counter::CommitNo;
 use crate::domain::lease::LeaseState;
 use crate::domain::operation::{Method, OperationState};
@@ -59,6 +60,21 @@ pub(super) fn group(
     Ok(written)
 }
 
+/// What a refusal would leave if it were bound to its id, which it never is: only a deliberate bug calls this.
+pub(super) fn bound(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    members: &[Member],
+    now: Timestamp,
+) -> Vec<Change> {
+    let of = |member: &Member| {
+        let row = snapshot.resource(&member.address.resource)?;
+        let record = record(context, row, member, Done::Nothing, now);
+        Some(Change::OperationRecorded(Box::new(record)))
+    };
+    members.iter().filter_map(of).collect()
+}
+
 /// A new incarnation begins at this position; its counters go on.
 fn reborn(row: &mut ResourceRow, member: &Member, changes: &mut Vec<Change>) -> Result<(), Inconsistent> {
     changes.push(Change::EraEnded(EraRow {
@@ -81,8 +97,11 @@ fn take_effect(
     now: Timestamp,
 ) -> Result<(), Inconsistent> {
     let position = member.claim.position;
-    row.floor = row.floor.or_higher(position);
-    row.applied = Some(Mark { position, sequence: member.sequence });
+    if !deliberate::on(Bug::FloorNotStored) {
+        row.floor = row.floor.or_higher(position);
+    }
+    let old = row.applied.and_then(|mark| mark.sequence).filter(|_| deliberate::on(Bug::SequenceKept));
+    row.applied = Some(Mark { position, sequence: member.sequence.max(old) });
     row.commit_no =
         row.commit_no.next().ok_or_else(|| Inconsistent::because("commit numbers are used up"))?;
     row.last_operation = last.cloned();

@@ -6,11 +6,13 @@
 mod admit;
 pub(super) mod table;
 
+use crate::deliberate::{self, Bug};
 use crate::domain::operation::OperationId;
 use crate::domain::precondition::EntityTag;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
 
+use super::change::resource_changed;
 use super::command::{Forward, Member, Write};
 use super::outcome::{MemberVerdict, Standing, Verdict, Written};
 use super::rows::{OperationRecord, ResourceRow};
@@ -47,7 +49,12 @@ pub(super) fn decide(
     {
         return forwarded(context, snapshot, (member, forward), verdicts, changes, now);
     }
-    if verdicts.iter().any(|member| matches!(member.verdict, Verdict::Refuse(_))) {
+    let refused = |member: &MemberVerdict| matches!(member.verdict, Verdict::Refuse(_));
+    let by_member = deliberate::on(Bug::BatchMemberByMember) && !verdicts.iter().all(refused);
+    if verdicts.iter().any(refused) && !by_member {
+        if deliberate::on(Bug::RefusedOperationIsBound) {
+            changes.extend(admit::bound(context, snapshot, &write.members, now));
+        }
         // Only an expiry that was seen on the way is written down; it is not fencing state.
         return Ok(Decision { outcome: Outcome::NotWritten(verdicts), changes });
     }
@@ -111,7 +118,12 @@ fn judge(
             let row = row_of(snapshot, resource, &namespace);
             let tag = snapshot.target(&member.address).map(|target| target.tag);
             let case = Case { snapshot, namespace: &namespace, row: &row, member, tag, now };
-            (case.standing(), table::judge(&case, changes)?)
+            let verdict = table::judge(&case, changes)?;
+            if deliberate::on(Bug::ReplayRaisesTheFloor) && matches!(verdict, Verdict::Replay(_)) {
+                let floor = row.floor.or_higher(member.claim.position);
+                resource_changed(changes, snapshot.resource(resource), ResourceRow { floor, ..row.clone() });
+            }
+            (case.standing(), verdict)
         }
     };
     Ok(MemberVerdict {

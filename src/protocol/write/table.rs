@@ -14,6 +14,7 @@ use super::super::outcome::{Refusal, Verdict};
 use super::super::rows::{Life, Mark, OperationRecord, ResourceRow};
 use super::super::{Change, InForce, Inconsistent, Snapshot};
 use super::Case;
+use crate::deliberate::{self, Bug};
 use crate::domain::time::Timestamp;
 
 /// Judges one member. Only a seen expiry is ever added to `changes`.
@@ -170,7 +171,8 @@ pub(in super::super) fn claim(
     if let Some(refusal) = sealed(snapshot, namespace, row, claim) {
         return Some(refusal);
     }
-    if claim.position.epoch > epoch {
+    let current = deliberate::on(Bug::CurrentEpochIsAhead) && claim.position.epoch == epoch;
+    if claim.position.epoch > epoch || current {
         return Some(Refusal::EpochAhead { epoch });
     }
     match namespace.definition().issuer {
@@ -182,6 +184,9 @@ pub(in super::super) fn claim(
         // new epoch would be a jump over the whole counter, and every counter above `max_jump` locked out for ever.
         Issuer::Trusted { max_jump: Some(max_jump) } => match claim.position.jump_from(row.floor) {
             Some(jump) if jump > max_jump => Some(Refusal::TokenJump { max_jump }),
+            Some(jump) if jump == max_jump && deliberate::on(Bug::FurthestJumpIsRefused) => {
+                Some(Refusal::TokenJump { max_jump })
+            }
             Some(_) | None => None,
         },
         Issuer::Registered => {
@@ -255,6 +260,9 @@ pub(in super::super) fn stale(namespace: &InForce, claim: &Claim) -> Refusal {
 /// Whether the record of this operation may have been pruned: then "none" would be a guess.
 fn may_be_pruned(case: &Case<'_>) -> bool {
     let mark = Mark { position: case.member.claim.position, sequence: case.member.sequence };
+    if deliberate::on(Bug::PrunedItselfIsKnown) && case.row.pruned_through == Some(mark) {
+        return false;
+    }
     case.row.pruned_through.is_some_and(|through| !through.is_before(mark))
 }
 
@@ -291,6 +299,7 @@ fn policy(case: &Case<'_>) -> Option<Refusal> {
         (Policy::Single, Some(_)) => Some(Refusal::GenerationSpent),
         (Policy::Single | Policy::Session, None) => None,
         (Policy::Ordered { gapless }, applied) => {
+            let applied = if deliberate::on(Bug::SequenceNotReset) { case.row.applied } else { applied };
             in_order(case.member.sequence, applied.and_then(|mark| mark.sequence), gapless)
         }
         (Policy::Session, Some(_)) => {
@@ -305,11 +314,13 @@ fn policy(case: &Case<'_>) -> Option<Refusal> {
 /// Row 15. Without a predecessor in this generation every sequence is new; gapless counting begins at 1.
 fn in_order(presented: Option<Sequence>, applied: Option<Sequence>, gapless: bool) -> Option<Refusal> {
     let presented = presented.unwrap_or_default();
-    if applied.is_some_and(|applied| presented <= applied) {
+    let same = deliberate::on(Bug::SameSequencePasses) && Some(presented) == applied;
+    if applied.is_some_and(|applied| presented <= applied) && !same {
         return Some(Refusal::SequenceRegressed { applied });
     }
     let expected = applied.unwrap_or_default().next().unwrap_or(Sequence::ONE);
-    (gapless && presented > expected).then_some(Refusal::SequenceGap { expected })
+    let next = deliberate::on(Bug::NextSequenceIsAGap) && presented == expected;
+    (gapless && (presented > expected || next)).then_some(Refusal::SequenceGap { expected })
 }
 
 /// Row 17.

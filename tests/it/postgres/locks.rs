@@ -1,10 +1,15 @@
 //! Whoever waits for a row decides by what is true after the wait: the clock, the lease and the floor of then.
 
+use fencegate::ledger::engine::Engine as _;
+use fencegate::ledger::postgres::{Address, Database, OpenMode, TimeSource};
+use fencegate::protocol::Wanted;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 use crate::support::client::{Answer, Client};
+use crate::support::commands::acquire;
 use crate::support::gateway::Process;
 use crate::support::postgres::replica::Site;
 use crate::support::postgres::{Fresh, needed, patience};
@@ -57,6 +62,8 @@ impl Scene {
 }
 
 const BLOCKED: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
+const WAITS_LONG: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+                          AND clock_timestamp() - xact_start > interval '20 milliseconds')";
 const EXPIRED: &str = "SELECT bool_and(expires_ms < extract(epoch FROM clock_timestamp()) * 1000) FROM leases WHERE state = 'held'";
 
 /// The server would end such a session by itself after three seconds: it must not have to.
@@ -88,6 +95,36 @@ async fn a_write_that_waited_past_its_lease_is_refused() {
     other.execute("COMMIT").await.unwrap();
     waiting.await.unwrap().refused(412, "lease_expired", "none");
     scene.client.get("/fenced/bound/a").await.refused(404, "not_found", "none");
+    assert_eq!(scene.gateway.terminate(), Some(0));
+}
+
+/// Broken: a load brings the time at which its transaction began. In a gateway other connections read the clock all the time, and
+/// it never goes back there, so the test above passes all the same. Must hold: a load brings the time of after the wait.
+#[tokio::test]
+async fn the_time_of_a_load_is_that_of_after_the_wait() {
+    let Some(scene) = Scene::new("postgres::locks::the_time_of_a_load_is_that_of_after_the_wait").await
+    else {
+        return;
+    };
+    scene.acquire("free/a").await;
+    let address = Address::of(&[&scene.database.url]).unwrap();
+    let open = Database::open(&address, OpenMode::ExistingOnly, Uuid::nil(), TimeSource::Database, 2);
+    let mut engine = open.await.unwrap().start().await.unwrap().0.remove(0);
+    let mut wanted = Wanted::default();
+    wanted.add(&acquire("free/a", "bob", 1));
+    let mut other = scene.hold("free/a").await;
+    let loading = tokio::spawn(async move {
+        let loaded = engine.load(&wanted).await;
+        (engine, loaded)
+    });
+    scene.until("a session waits for the row, and has for a while", WAITS_LONG).await;
+    let clock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let freed: i64 = sqlx::query_scalar(clock).fetch_one(&mut other).await.unwrap();
+    other.execute("COMMIT").await.unwrap();
+    let (mut engine, loaded) = loading.await.unwrap();
+    assert!(loaded.unwrap().now.ms() >= freed, "the time is from before the wait");
+    engine.rollback().await;
+    engine.close().await;
     assert_eq!(scene.gateway.terminate(), Some(0));
 }
 

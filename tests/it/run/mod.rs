@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use tempfile::TempDir;
 
 use crate::support::client::Answer;
-use crate::support::gateway::{Process, binary};
+use crate::support::gateway::{Process, binary, settings_around};
 
 mod losing;
 mod results;
@@ -177,7 +177,7 @@ impl Ended {
 fn with_signals(folder: &Path, program: &Path) -> Command {
     let mut env = Command::new("env");
     env.args(["--default-signal=HUP,INT,QUIT,TSTP,TTIN,TTOU"]).arg(program).current_dir(folder);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENC")) {
+    for name in settings_around("FENC") {
         env.env_remove(name);
     }
     let path = std::env::var("PATH").unwrap_or_default();

@@ -60,6 +60,29 @@ async fn a_hot_resource_keeps_every_record_and_the_last_content() {
     place.check().await;
 }
 
+/// Broken: an effect is committed and its record is not, so a retry has a second effect (I2). Must hold: where the record cannot
+/// be written there is no effect, and the retry has the first one.
+#[tokio::test]
+async fn where_the_record_fails_there_is_no_effect() {
+    let place = Place::new();
+    let running = place.run().await;
+    running.put(&put("free/a", "one", "7", 1)).await;
+    let two = put("free/a", "two", "7", 2);
+    let somebody = rusqlite::Connection::open(place.path()).unwrap();
+    let fails = "CREATE TRIGGER fails BEFORE INSERT ON operations WHEN NEW.operation_id = 'two' \
+                 BEGIN SELECT RAISE(ABORT, 'the record fails'); END";
+    somebody.execute_batch(fails).unwrap();
+    let outcome = running.ledger.submit(two.command(&running.ledger)).await;
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert_eq!(content(&running.ledger, "free/a").await.unwrap(), "one of free/a");
+    somebody.execute_batch("DROP TRIGGER fails").unwrap();
+    drop(somebody);
+    let made = running.put(&two).await;
+    assert_eq!((made.response.commit.map_or(0, CommitNo::get), made.replayed), (2, false));
+    running.close().await;
+    place.check().await;
+}
+
 /// One batch deletes, re-creates and writes again: the targets of the old life are gone, those of the new one stay.
 #[tokio::test]
 async fn a_life_that_ends_and_begins_inside_one_batch() {

@@ -281,10 +281,19 @@ pub(crate) fn command(folder: &Path) -> Command {
 
 fn alone(mut command: Command, folder: &Path) -> Command {
     command.current_dir(folder);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FENCEGATE_")) {
+    for name in settings_around("FENCEGATE_") {
         command.env_remove(name);
     }
     command
+}
+
+/// Names the bug that is switched on, and reaches every gateway that a test starts.
+pub(crate) const DELIBERATE_BUG: &str = "FENCEGATE_DELIBERATE_BUG";
+
+/// The variables around the tests that begin so: somebody's settings, which a gateway under test must not read.
+pub(crate) fn settings_around(prefix: &str) -> impl Iterator<Item = String> + use<'_> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(move |name| name.starts_with(prefix) && name != DELIBERATE_BUG)
 }
 
 pub(crate) fn binary() -> PathBuf {

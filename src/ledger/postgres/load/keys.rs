@@ -24,7 +24,7 @@ use super::super::connect::Live;
 use super::super::fault::Fault;
 use super::super::tuples::{Shape, Tuples};
 use super::retention::{ANY_OPERATION, Kept, OLDEST_ERAS};
-use super::{CLOCK, add, at, hashed};
+use super::{add, at, clock_text, hashed};
 
 // Further lists of keys and what is looked up for each: `{}` stands for the number of the argument.
 
@@ -151,7 +151,7 @@ impl Keys {
     }
 
     pub(super) async fn ask(&self, live: &mut Live) -> Result<Vec<PgRow>, Fault> {
-        let mut text = CLOCK.to_owned();
+        let mut text = clock_text();
         let mut arguments = PgArguments::default();
         let mut look_up = |text_of_one: &str, keys: &Tuples| {
             if keys.is_empty() {

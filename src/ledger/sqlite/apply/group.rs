@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use crate::deliberate::{self, Bug};
 use crate::domain::position::Position;
 use crate::domain::resource::{ResourceName, Target};
 use crate::domain::time::Timestamp;
@@ -181,6 +182,9 @@ impl Group<'_> {
         match self.row {
             Some(row) => self.write_row(connection, row, &mut place)?,
             None => write_way(connection, resource, &place, newest_before)?,
+        }
+        if deliberate::on(Bug::RecordAfterTheEffect) {
+            connection.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
         }
         operations::write(connection, resource, &place, newest_before, &self.operations)?;
         if place.recent.is_full() {
