@@ -122,7 +122,7 @@ impl Worker {
                 0 => self.pause(tenure.ttl_ms, tenure.ttl_ms.saturating_add(900)).await,
                 1 => self.renew(&tenure).await,
                 2 => self.look(&tenure.resource).await,
-                3 if self.one_in(2) => self.succeed(&mut tenure).await,
+                3 | 4 => self.succeed(&mut tenure).await,
                 _ => self.pause(0, 30).await,
             }
             let left = if self.one_in(3) { self.slot.take_up(&tenure.resource) } else { None };
