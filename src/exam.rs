@@ -162,6 +162,7 @@ impl Exam {
                     clock: clock.clone(),
                     enough: enough.clone(),
                     retired: retired.clone(),
+                    past: None,
                 };
                 workers.spawn(worker.run());
             }

@@ -1,4 +1,5 @@
-//! An owner hands its lease to a successor, and sometimes forgets that it did.
+//! An owner hands its lease to a successor, and sometimes does not know that it did; and some come back long after they
+//! were owners.
 
 use serde_json::json;
 
@@ -13,16 +14,27 @@ impl Worker {
     pub(super) async fn succeed(&mut self, before: &mut Tenure) {
         let Some(successor) = self.hand_over(before).await else { return };
         let mut old = std::mem::replace(before, successor);
+        // The predecessor has not heard of it.
+        self.act_as_if_it_owned(&mut old).await;
+    }
+
+    /// Somebody who was an owner some time ago does not know what has happened since.
+    pub(super) async fn come_back(&mut self) {
+        if let Some(mut old) = self.past.take().filter(|old| old.resource == self.slot.last()) {
+            self.act_as_if_it_owned(&mut old).await;
+        }
+    }
+
+    async fn act_as_if_it_owned(&mut self, old: &mut Tenure) {
         if self.one_in(2) {
-            // The predecessor has not heard of it.
-            let operation = self.invent(&mut old).await;
-            match self.deliver(&operation, &mut old).await {
+            self.renew(old).await;
+        }
+        if self.one_in(2) {
+            let operation = self.invent(old).await;
+            match self.deliver(&operation, old).await {
                 Fate::Done => {}
                 Fate::Open | Fate::Stale => self.slot.leave(&old.resource, operation),
             }
-        }
-        if self.one_in(2) {
-            self.renew(&old).await;
         }
     }
 

@@ -51,7 +51,8 @@ impl Operator {
             };
             if self.chance.below(2) == 0 {
                 let revoke = self.order(Act::Revoke, &resource);
-                self.insist(&revoke, EXAM_OPERATOR_DELIVERIES).await;
+                let done = self.insist(&revoke, EXAM_OPERATOR_DELIVERIES).await;
+                self.send_a_copy(&revoke, done).await;
             } else {
                 self.call_off(&resource).await;
             }
@@ -60,7 +61,7 @@ impl Operator {
 
     /// Begins epochs, mostly of one namespace, until it is enough.
     pub(super) async fn begin_epochs(mut self) {
-        while self.rest(self.pace_ms.saturating_mul(3)).await {
+        while self.rest(self.pace_ms.saturating_mul(2)).await {
             let index = self.chance.below(u64::try_from(self.world.rules.len()).unwrap_or(1));
             let one = usize::try_from(index).ok().and_then(|index| self.world.rules.get(index));
             let Some(one) = one.map(|rules| rules.name.clone()) else { return };
@@ -70,7 +71,17 @@ impl Operator {
             let body = json!({"reason": "an exam", "confirm": name, "leave_open": leave_open});
             let path = format!("/v1/namespaces/{name}/epoch");
             let order = Order { act: Act::Epoch, resource: name, path, key, body };
-            self.insist(&order, EXAM_EPOCH_DELIVERIES).await;
+            let done = self.insist(&order, EXAM_EPOCH_DELIVERIES).await;
+            self.send_a_copy(&order, done).await;
+        }
+    }
+
+    /// Sometimes a call that was carried out comes once more, some time later. It changes nothing then.
+    async fn send_a_copy(&mut self, order: &Order, done: bool) {
+        if done && self.chance.below(3) == 0 {
+            let ms = self.chance.below(400);
+            sleep(Duration::from_millis(ms)).await;
+            self.deliver(order).await;
         }
     }
 
@@ -92,17 +103,16 @@ impl Operator {
         Order { act, resource, path, key, body: json!({"reason": "an exam"}) }
     }
 
-    /// The work is called off; some time later it stands after all. A copy of the first call that comes then changes nothing.
+    /// The work is called off; some time later it stands after all. Copies of both calls may come then.
     async fn call_off(&mut self, resource: &str) {
         let cancel = self.order(Act::Cancel, resource);
         let done = self.insist(&cancel, EXAM_OPERATOR_DELIVERIES).await;
         let ms = self.chance.below(400);
         sleep(Duration::from_millis(ms)).await;
         let reopen = self.order(Act::Reopen, resource);
-        self.insist(&reopen, EXAM_OPERATOR_DELIVERIES).await;
-        if done && self.chance.below(3) == 0 {
-            self.deliver(&cancel).await;
-        }
+        let reopened = self.insist(&reopen, EXAM_OPERATOR_DELIVERIES).await;
+        self.send_a_copy(&cancel, done).await;
+        self.send_a_copy(&reopen, reopened).await;
     }
 
     /// The same call again and again, here and there, until it is carried out or refused for good. Whether it was carried

@@ -28,6 +28,8 @@ pub(super) struct Worker {
     pub(super) enough: Arc<AtomicBool>,
     /// Resources that nobody uses any more.
     pub(super) retired: mpsc::Sender<Arc<str>>,
+    /// What it owned some time ago.
+    pub(super) past: Option<Tenure>,
 }
 
 /// What an owner holds.
@@ -65,8 +67,16 @@ impl Worker {
                 self.work_on_a_pair(&resource).await;
                 continue;
             }
+            if self.past.is_some() && self.one_in(2) {
+                self.come_back().await;
+            }
             match self.acquire(&resource).await {
-                Some(tenure) => self.own(tenure).await,
+                Some(tenure) => {
+                    let past = self.own(tenure).await;
+                    if self.one_in(3) {
+                        self.past = Some(past);
+                    }
+                }
                 None => self.pause(20, 120).await,
             }
         }
@@ -115,7 +125,8 @@ impl Worker {
         None
     }
 
-    async fn own(&mut self, mut tenure: Tenure) {
+    /// Works as an owner, and gives back what it owned.
+    async fn own(&mut self, mut tenure: Tenure) -> Tenure {
         for _ in 0..payload::writes(self.slot.rules.policy, &mut self.chance) {
             // A pause that outlives the lease is what all this is about.
             match self.chance.below(10) {
@@ -144,6 +155,7 @@ impl Worker {
         if !self.one_in(4) {
             self.release(&tenure).await;
         }
+        tenure
     }
 
     pub(super) async fn invent(&mut self, tenure: &mut Tenure) -> Operation {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::case::{Case, Effect, Operation};
+use super::controls::End;
 use crate::exam::events::{Booked, Class, Closed, Place, Policy};
 
 /// What the books say of an operation, by its id and its life.
@@ -252,8 +253,9 @@ impl Case {
             let unfenced = self.rules.class == Class::Unfenced;
             let id = effect.operation.as_deref();
             let ended = id.and_then(|id| {
-                let before = self.ends.iter().filter(|end| end.line < effect.line);
-                before.filter(|end| end.refuses(&self.resource, id, position)).next_back()
+                let refuses =
+                    |end: &&End| end.line < effect.line && end.refuses(&self.resource, id, position);
+                self.ends.iter().rfind(refuses)
             });
             if let Some(end) = ended.filter(|_| !unfenced) {
                 let told =

@@ -124,6 +124,13 @@ impl Judge {
                     let told = format!("epoch {epoch} was begun after {}", begun.before);
                     wrong.push(("I7", told, vec![line, n]));
                 }
+                let sent = self.epochs.calls.len();
+                if usize::try_from(epoch).is_ok_and(|epoch| epoch > sent) {
+                    let told = format!(
+                        "epoch {epoch} is reached by {sent} calls: one of them was carried out twice"
+                    );
+                    wrong.push(("I2", told, vec![line, n]));
+                }
                 self.epoch_begun(n, &subject, epoch, &answered.left);
             }
         }

@@ -59,10 +59,10 @@ impl Lanes {
         }
     }
 
-    fn undecided(&mut self, line: u64, id: &str, life: Option<u64>) {
+    fn undecided(&mut self, at: u64, id: &str, life: Option<u64>) {
         if !self.decided.contains(id) {
             let until = self.until.entry(id.to_owned()).or_default();
-            *until = (line, life).max(*until);
+            *until = (at, life).max(*until);
         }
     }
 }

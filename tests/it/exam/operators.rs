@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::tampered::{Deed, acknowledged, calls, closing, effects, is};
 
-pub(super) const DEEDS: [Deed; 18] = [
+pub(super) const DEEDS: [Deed; 19] = [
     ("an effect of what was revoked before it was sent", "I9", revoke_before_a_write),
     ("a commit after the call that revoked its position", "I10", revoke_before_a_commit),
     ("a commit after somebody had looked, and seen it fenced", "I10", look_before_a_commit),
@@ -18,6 +18,7 @@ pub(super) const DEEDS: [Deed; 18] = [
     ("a grant of an epoch that has ended", "I8", begin_an_epoch_before_a_grant),
     ("an effect in the store of an epoch that has ended", "I10", begin_an_epoch_before_an_effect),
     ("an epoch that is begun twice", "I7", begin_an_epoch_twice),
+    ("more epochs than calls", "I2", begin_an_epoch_twice),
     ("an epoch that falls", "I7", let_the_epoch_fall),
     ("somebody comes between the two of a transfer", "I17", come_between),
     ("the predecessor of a transfer holds on", "I17", hold_on),

@@ -92,7 +92,8 @@ async fn hang_ups_on(name: &str, client: &Client, rounds: usize, first: usize) {
         );
         // Every other one sends all of it and leaves before, in the middle of or after the answer; the others leave at some
         // byte of the request.
-        let (whole, at) = ((first + sequence) % 2 == 0, (first + sequence) / 2);
+        let turn = first + sequence;
+        let (whole, at) = (turn.is_multiple_of(2), turn / 2);
         let cut = if whole { request.len() } else { 1 + at % (request.len() - 1) };
         let (address, read) = (client.address().to_owned(), if whole { at % ANSWER } else { 0 });
         tokio::task::spawn_blocking(move || hang_up(&address, request.as_bytes(), cut, read)).await.unwrap();
