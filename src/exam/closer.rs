@@ -101,6 +101,19 @@ impl Closing<'_> {
         }
     }
 
+    /// What is shown of the resource at last. It is written down when it is asked for, since operators go on meanwhile.
+    async fn look(&self, turn: usize) -> Result<Value, String> {
+        let caller = Caller { recorder: self.world.recorder.clone(), client: 0 };
+        let (sent, path) =
+            (caller.begin(Act::Look, self.resource), format!("/v1/resources/{}", self.resource));
+        let request = Request { method: "GET", path, headers: Vec::new(), body: Vec::new() };
+        match caller.call(self.port(turn), sent, request).await {
+            Some((answered, body)) if answered.status == 200 => Ok(body),
+            Some((answered, body)) => Err(format!("a look is answered {} {body}", answered.status)),
+            None => Err("a look is not answered".to_owned()),
+        }
+    }
+
     /// Items of a list, page by page.
     async fn list(&self, turn: usize, path: &str) -> Result<Vec<Value>, String> {
         let (mut items, mut cursor) = (Vec::new(), String::new());
@@ -143,7 +156,7 @@ impl Closing<'_> {
             .filter(|line| GRANTS.contains(&line.get("event").and_then(Value::as_str).unwrap_or_default()));
         let acquired = acquired.filter_map(|line| line.get("position")?.as_str()?.parse::<Place>().ok());
         let acquired = acquired.collect();
-        let shown = self.json(turn, &format!("/v1/resources/{resource}")).await?;
+        let shown = self.look(turn).await?;
         let read = self.ask(turn, &format!("/fenced/{resource}")).await?;
         if read.status() >= 500 {
             return Err(format!("a read is answered {}", read.status()));

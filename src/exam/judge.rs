@@ -257,6 +257,7 @@ impl Judge {
         if let Some(case) = other_of(resource).and_then(|other| self.cases.get_mut(&other)) {
             case.shadowed = awaits;
             if ends {
+                case.shadow = n;
                 case.all_end(n);
             }
         }

@@ -40,8 +40,8 @@ pub const EXAM_LISTEN: Duration = Duration::from_secs(2);
 /// How long a connection that one side has closed may stand for what is under way to the other.
 pub const EXAM_LINGER: Duration = Duration::from_secs(10);
 
-/// How long a gateway or a database may take to start or to end.
-pub const EXAM_START: Duration = Duration::from_mins(1);
+/// How long a gateway or a database may take to start or to end: minutes, where a machine has other things to do.
+pub const EXAM_START: Duration = Duration::from_mins(3);
 
 /// Pause between two looks at something that is about to change.
 pub const EXAM_LOOK: Duration = Duration::from_millis(20);

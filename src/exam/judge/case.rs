@@ -121,8 +121,10 @@ pub(super) struct Case {
     pub(super) lanes: Lanes,
     /// Calls that may begin an epoch at any moment, and so end any lease.
     pub(super) threats: u64,
-    /// Whether a call on the other resource of the same leases may end any lease at any moment.
+    /// Whether a call on the other resource of the same leases may end any lease at any moment, and the last line of one
+    /// that may have.
     pub(super) shadowed: bool,
+    pub(super) shadow: u64,
     pub(super) effects: Vec<Effect>,
     /// Validators that the store has given.
     pub(super) tags: HashMap<String, u64>,
@@ -149,6 +151,7 @@ impl Case {
             lanes: Lanes::default(),
             threats: 0,
             shadowed: false,
+            shadow: 0,
             effects: Vec::new(),
             tags: HashMap::new(),
             reads: BTreeMap::new(),

@@ -34,12 +34,6 @@ impl Case {
         if self.known.granted > Some(registers.issued) {
             self.blame("I7", "fewer positions are issued at the end than were granted".to_owned(), &[n]);
         }
-        if registers.epoch < self.known.epoch || registers.revoked < self.known.revoked {
-            let (epoch, revoked) = (self.known.epoch, self.known.revoked);
-            let told =
-                format!("epoch {epoch} had begun, {revoked:?} was revoked, and the end is {registers:?}");
-            self.blame("I7", told, &[n]);
-        }
         self.give_lives(closed);
         let books: Books<'_> =
             closed.booked.iter().map(|one| ((one.operation.as_str(), one.incarnation), one)).collect();

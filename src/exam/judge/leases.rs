@@ -97,7 +97,10 @@ impl Case {
             self.blame("I17", told, &[line, call.n, n]);
         }
         let acquisition = granted.acquisition.clone();
-        self.grants.insert(position, Grant { acquisition, line: n, until, ended: None });
+        // Another one's answer may have come first, which says that it has ended already.
+        let ended = self.known.over(position).is_some() || call.n < self.shadow;
+        let ended = ended.then_some(n);
+        self.grants.insert(position, Grant { acquisition, line: n, until, ended });
     }
 
     /// A transfer: whoever hands over is the owner, and nobody comes between the two.

@@ -193,10 +193,15 @@ fn begin_an_epoch_twice(history: &mut Vec<Value>) {
 }
 
 fn let_the_epoch_fall(history: &mut Vec<Value>) {
-    let at =
-        history.iter().position(|line| is(line, "closed") && line["is"]["registers"].is_object()).unwrap();
-    let number = history[at]["is"]["registers"]["epoch"].as_u64().unwrap();
-    epoch(history, at, "by hand", number + 1_000);
+    let calls = calls(history);
+    let looked = |line: &Value| {
+        is(line, "answered")
+            && line["is"]["registers"]["epoch"].is_u64()
+            && calls[&line["is"]["call"].as_u64().unwrap()]["act"] == "look"
+    };
+    let call = history.iter().find(|line| looked(line)).unwrap()["is"]["call"].clone();
+    let at = history.iter().position(|line| is(line, "sent") && line["is"]["call"] == call).unwrap();
+    epoch(history, at, "by hand", 1_000);
 }
 
 /// The line in which a lease was handed over, and the call.

@@ -7,10 +7,11 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
+use reqwest::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::client::Client;
+use crate::support::client::{Answer, Client};
 use crate::support::gateway::{Gateway, Process};
 
 /// Hang-ups over the whole test: more than there are bytes in a request and its answer.
@@ -103,12 +104,19 @@ async fn hang_ups_on(name: &str, client: &Client, rounds: usize, first: usize) {
 
 /// The caller comes back with the same operation: it is applied now, or it was, and one of the two is said.
 async fn settle(client: &Client, name: &str, token: &str, sequence: usize, body: &str) {
-    let sequence_text = sequence.to_string();
-    let answer = client
-        .put(name, token, &format!("op-{sequence}"), body, &[("fencing-sequence", &sequence_text)])
-        .await;
+    let path = format!("/fenced/{name}");
+    let request = || {
+        let request = client.request(Method::PUT, &path).header("fencing-token", token);
+        let request = request.header("idempotency-key", format!("op-{sequence}"));
+        request.header("fencing-sequence", sequence.to_string()).body(body.to_owned())
+    };
+    // A connection that had nothing to do may be closed in the moment in which it is used again.
+    let answer = match Answer::unless_gone(request()).await {
+        Some(answer) => answer,
+        None => Answer::of(request()).await,
+    };
     let receipt = if sequence == 1 { answer.expect(201) } else { answer.expect(200) };
-    assert_eq!(receipt["commit"], sequence_text);
+    assert_eq!(receipt["commit"], sequence.to_string());
 }
 
 /// A client that asks for a large document and never reads would otherwise keep a stopping gateway for ever.
