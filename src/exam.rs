@@ -12,15 +12,18 @@ mod command;
 mod database;
 mod events;
 mod gateways;
+mod handing;
 mod history;
 mod judge;
 mod nemesis;
+mod operator;
 mod pairs;
 mod payload;
 mod proxy;
 mod report;
 mod slot;
 mod stores;
+mod storm;
 mod wire;
 mod worker;
 mod world;
@@ -40,12 +43,13 @@ use tokio::time::{sleep, timeout};
 
 use crate::bench::Chance;
 use crate::domain::time::Clock;
-use crate::limits::{EXAM_CLOSING, EXAM_LOOK, EXAM_RETIRED, EXAM_START};
+use crate::limits::{EXAM_CLOSING, EXAM_LOOK, EXAM_OPERATORS, EXAM_RETIRED, EXAM_START};
 
 use caller::Caller;
 use events::{Event, Planned};
 use history::Recorder;
 use nemesis::{Nemesis, Tally};
+use operator::Operator;
 use proxy::Mode;
 use slot::Slot;
 use worker::Worker;
@@ -158,10 +162,12 @@ impl Exam {
                     clock: clock.clone(),
                     enough: enough.clone(),
                     retired: retired.clone(),
+                    past: None,
                 };
                 workers.spawn(worker.run());
             }
         }
+        operators(plan, &world, &slots, &enough, &mut workers);
         let nemesis = |number: u64| Nemesis {
             world: world.clone(),
             chance: Chance::of(plan.seed.wrapping_mul(7_919).wrapping_add(number)),
@@ -226,6 +232,32 @@ impl Exam {
         let patience = EXAM_CLOSING.saturating_mul(3);
         timeout(patience, self.closer).await.context("the resources are not closed in time")??;
         Ok(remarks)
+    }
+}
+
+/// Those who look after resources, each after its own, and the one who begins epochs.
+fn operators(
+    plan: &Plan,
+    world: &Arc<World>,
+    slots: &[Arc<Slot>],
+    enough: &Arc<AtomicBool>,
+    all: &mut JoinSet<()>,
+) {
+    for index in 0..=EXAM_OPERATORS {
+        let number = u64::try_from(index).unwrap_or_default();
+        let operator = Operator {
+            world: world.clone(),
+            slots: slots.iter().skip(index).step_by(EXAM_OPERATORS).cloned().collect(),
+            caller: Caller { recorder: world.recorder.clone(), client: 1_000_u64.saturating_add(number) },
+            chance: Chance::of(plan.seed.wrapping_mul(15_485_863).wrapping_add(number)),
+            enough: enough.clone(),
+            pace_ms: plan.pace_ms,
+        };
+        if index < EXAM_OPERATORS {
+            all.spawn(operator.run());
+        } else {
+            all.spawn(operator.begin_epochs());
+        }
     }
 }
 

@@ -144,13 +144,33 @@ fn understood(call: u64, act: Act, message: &Message) -> (Answered, Value) {
         etag: header("etag"),
         incarnation: message.header("location").and_then(incarnation),
         digest: match act {
-            Act::Write | Act::Remove | Act::Read => Some(digest(&message.body)),
-            Act::Acquire | Act::Renew | Act::Release | Act::Look => None,
+            Act::Write | Act::Remove | Act::Read | Act::Revoke | Act::Cancel | Act::Reopen | Act::Epoch => {
+                Some(digest(&message.body))
+            }
+            Act::Acquire | Act::Renew | Act::Release | Act::Transfer | Act::Look | Act::Resolve => None,
         },
         granted: granted(&body).filter(|_| done && act != Act::Look),
-        registers: if act == Act::Look && done { registers(&body) } else { None },
+        registers: if done && (act == Act::Look || act.is_control()) { registers(&body) } else { None },
+        epoch: if done && act == Act::Epoch {
+            text("epoch").and_then(|text| text.parse().ok())
+        } else {
+            None
+        },
+        left: if done && (act.is_control() || act == Act::Epoch) { left(&body) } else { Vec::new() },
     };
     (answered, body)
+}
+
+/// What is under way, and stays so.
+fn left(body: &Value) -> Vec<String> {
+    let list = |name: &str| body.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let resource = body.get("resource").and_then(Value::as_str).unwrap_or_default();
+    let here = list("in_flight").into_iter().filter_map(|id| Some(format!("{resource} {}", id.as_str()?)));
+    let there = list("open_operations").into_iter().filter_map(|one| {
+        let text = |name: &str| one.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(format!("{} {}", text("resource")?, text("operation_id")?))
+    });
+    here.chain(there).collect()
 }
 
 /// The address of an operation ends with it.
@@ -175,5 +195,7 @@ pub(super) fn registers(body: &Value) -> Option<Registers> {
         issued: text("issued")?.parse::<Place>().ok()?,
         floor: text("floor")?.parse().ok()?,
         commit: text("commit")?.parse().ok()?,
+        revoked: text("revoked_through").and_then(|text| text.parse().ok()),
+        epoch: text("epoch")?.parse().ok()?,
     })
 }

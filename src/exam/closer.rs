@@ -10,12 +10,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::caller::registers;
-use super::events::{Booked, Class, Closed, Event, Place, digest};
+use super::caller::{Caller, Request, registers};
+use super::events::{Act, Booked, Class, Closed, Event, Place, digest};
 use super::slot::halves;
 use super::wire::{self, Message};
 use super::world::World;
 use crate::limits::{EXAM_CLOSING, EXAM_OPEN_CLOSINGS, EXAM_PATIENCE, EXAM_REST};
+
+/// The lines of a timeline in which a position is issued.
+const GRANTS: [&str; 2] = ["acquired", "transferred"];
 
 /// Pages of one list, at most.
 const PAGES: usize = 50;
@@ -78,28 +81,36 @@ struct Closing<'a> {
 }
 
 impl Closing<'_> {
-    async fn ask(
-        &self,
-        turn: usize,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Message, String> {
+    /// Where the gateway is whose turn it is.
+    fn port(&self, turn: usize) -> u16 {
         let count = self.world.replicas.len().max(1);
         let replica = self.world.replicas.get(turn.checked_rem(count).unwrap_or_default());
-        let port = replica.map_or(0, |replica| replica.door.port);
-        let body = body.map(|body| body.to_string().into_bytes());
-        let headers: Vec<_> = body.iter().map(|_| ("content-type", "application/json".to_owned())).collect();
-        let request = wire::request(method, path, &headers, &body.unwrap_or_default());
-        wire::ask(port, &request, EXAM_PATIENCE).await
+        replica.map_or(0, |replica| replica.door.port)
+    }
+
+    async fn ask(&self, turn: usize, path: &str) -> Result<Message, String> {
+        wire::ask(self.port(turn), &wire::request("GET", path, &[], &[]), EXAM_PATIENCE).await
     }
 
     async fn json(&self, turn: usize, path: &str) -> Result<Value, String> {
-        let answer = self.ask(turn, "GET", path, None).await?;
+        let answer = self.ask(turn, path).await?;
         let body: Value = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
         match answer.status() {
             200 => Ok(body),
             status => Err(format!("{path}: {status} {body}")),
+        }
+    }
+
+    /// What is shown of the resource at last. It is written down when it is asked for, since operators go on meanwhile.
+    async fn look(&self, turn: usize) -> Result<Value, String> {
+        let caller = Caller { recorder: self.world.recorder.clone(), client: 0 };
+        let (sent, path) =
+            (caller.begin(Act::Look, self.resource), format!("/v1/resources/{}", self.resource));
+        let request = Request { method: "GET", path, headers: Vec::new(), body: Vec::new() };
+        match caller.call(self.port(turn), sent, request).await {
+            Some((answered, body)) if answered.status == 200 => Ok(body),
+            Some((answered, body)) => Err(format!("a look is answered {} {body}", answered.status)),
+            None => Err("a look is not answered".to_owned()),
         }
     }
 
@@ -122,7 +133,7 @@ impl Closing<'_> {
     /// All of it, or why it is not settled yet.
     async fn books(&self, turn: usize) -> Result<Closed, String> {
         let (resource, query) = (self.resource, self.resource.replace('/', "%2F"));
-        let shown = self.ask(turn, "GET", &format!("/v1/resources/{resource}"), None).await?;
+        let shown = self.ask(turn, &format!("/v1/resources/{resource}")).await?;
         if shown.status() == 404 {
             // Nobody got as far as to acquire it.
             return Ok(Closed { resource: resource.to_owned(), ..Closed::default() });
@@ -136,16 +147,17 @@ impl Closing<'_> {
             return Err(format!("operation {} is still undecided", open.operation));
         }
         if let Some(open) = booked.iter().find(|one| one.state == "uncertain") {
-            self.resolve(turn, open, &query).await?;
+            self.resolve(turn, open, &booked, &query).await?;
             return Err(format!("operation {} was uncertain", open.operation));
         }
         let lines = self.list(turn, &format!("/v1/timeline/{resource}?limit=100")).await?;
-        let acquired =
-            lines.iter().filter(|line| line.get("event").and_then(Value::as_str) == Some("acquired"));
+        let acquired = lines
+            .iter()
+            .filter(|line| GRANTS.contains(&line.get("event").and_then(Value::as_str).unwrap_or_default()));
         let acquired = acquired.filter_map(|line| line.get("position")?.as_str()?.parse::<Place>().ok());
         let acquired = acquired.collect();
-        let shown = self.json(turn, &format!("/v1/resources/{resource}")).await?;
-        let read = self.ask(turn, "GET", &format!("/fenced/{resource}"), None).await?;
+        let shown = self.look(turn).await?;
+        let read = self.ask(turn, &format!("/fenced/{resource}")).await?;
         if read.status() >= 500 {
             return Err(format!("a read is answered {}", read.status()));
         }
@@ -164,15 +176,25 @@ impl Closing<'_> {
     }
 
     /// What a person does with a doubt that only the store can end: look into the store, after nothing can be under way.
-    async fn resolve(&self, turn: usize, open: &Booked, query: &str) -> Result<(), String> {
+    async fn resolve(&self, turn: usize, open: &Booked, all: &[Booked], query: &str) -> Result<(), String> {
         sleep(EXAM_REST).await;
         let store = self.world.store_of(self.resource).filter(|store| store.class == Class::Serial);
         let store = store.ok_or_else(|| format!("{} is uncertain, and need not be", open.operation))?;
-        let verdict = if store.has_done(self.resource, &open.operation) { "applied" } else { "not_applied" };
-        let path = format!("/v1/operations/{}/resolve?resource={query}", open.operation);
+        // The same id may have had its effect in other lives of the resource.
+        let known = |one: &&Booked| one.operation == open.operation && one.state.ends_with("applied");
+        let counted = all.iter().filter(known).filter(|one| one.state != "resolved_not_applied").count();
+        let is_done = store.times_done(self.resource, &open.operation) > counted;
+        let verdict = if is_done { "applied" } else { "not_applied" };
+        let (operation, life) = (&open.operation, open.incarnation);
+        let path = format!("/v1/operations/{operation}/resolve?resource={query}&incarnation={life}");
         let body =
             json!({"verdict": verdict, "evidence": "the store's own log", "reason": "the exam ends it"});
-        self.ask(turn, "POST", &path, Some(body)).await.map(drop)
+        let caller = Caller { recorder: self.world.recorder.clone(), client: 0 };
+        let mut sent = caller.begin(Act::Resolve, self.resource);
+        sent.request = Some(operation.clone());
+        let headers = vec![("content-type", "application/json".to_owned())];
+        let request = Request { method: "POST", path, headers, body: body.to_string().into_bytes() };
+        caller.call(self.port(turn), sent, request).await.map(drop).ok_or_else(|| "no answer".to_owned())
     }
 }
 

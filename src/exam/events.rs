@@ -102,17 +102,30 @@ pub(super) struct Planned {
     pub(super) namespaces: Vec<Rules>,
 }
 
-/// What a worker asks for.
+/// What a worker asks for, or an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Act {
     Acquire,
     Renew,
     Release,
+    Transfer,
     Write,
     Remove,
     Read,
     Look,
+    Revoke,
+    Cancel,
+    Reopen,
+    Epoch,
+    Resolve,
+}
+
+impl Act {
+    /// Whether an operator does it to one resource, under a key.
+    pub(super) fn is_control(self) -> bool {
+        matches!(self, Self::Revoke | Self::Cancel | Self::Reopen)
+    }
 }
 
 /// A call begins.
@@ -121,21 +134,23 @@ pub(super) struct Sent {
     pub(super) call: u64,
     pub(super) client: u64,
     pub(super) act: Act,
+    /// Of an epoch the namespace, or `*`.
     pub(super) resource: String,
     /// What the worker presents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sequence: Option<u64>,
+    /// Of a write its id, of an operator's call its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) operation: Option<String>,
     /// Of the payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) digest: Option<String>,
-    /// Of an acquire.
+    /// Of an acquire and a transfer their id, of a resolution the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) request: Option<String>,
-    /// Of a renewal and a release.
+    /// Of a renewal, a release and a transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) acquisition: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +172,10 @@ pub(super) struct Registers {
     pub(super) issued: Place,
     pub(super) floor: Place,
     pub(super) commit: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revoked: Option<Place>,
+    #[serde(default)]
+    pub(super) epoch: u64,
 }
 
 /// A call ends with an answer.
@@ -186,6 +205,12 @@ pub(super) struct Answered {
     pub(super) granted: Option<Granted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) registers: Option<Registers>,
+    /// The epoch that was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) epoch: Option<u64>,
+    /// What an operator's call found under way and left there: a resource and an operation of it, with a space between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left: Vec<String>,
 }
 
 /// A request reached a store.

@@ -8,6 +8,9 @@
 mod answers;
 mod case;
 mod closing;
+mod controls;
+mod epochs;
+mod lanes;
 mod leases;
 mod stores;
 
@@ -18,7 +21,8 @@ use super::events::{Act, Answered, Closed, Event, Fault, Line, Planned, Rules, S
 use super::history;
 use crate::limits::EXAM_STORIES;
 
-use case::{Call, Case};
+use case::{Call, Case, Known};
+use epochs::Epochs;
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
@@ -46,6 +50,10 @@ pub(super) struct Verdict {
     pub(super) acknowledged: u64,
     pub(super) replayed: u64,
     pub(super) granted: u64,
+    /// Leases that were handed over, calls of operators that were carried out, and epochs that were begun.
+    pub(super) transferred: u64,
+    pub(super) controlled: u64,
+    pub(super) epochs: u64,
     /// Requests that the network delivered once more.
     pub(super) repeated: u64,
     pub(super) arrivals: u64,
@@ -109,7 +117,14 @@ struct Judge {
     closed: HashSet<String>,
     /// Of resources in twos, what the first one of them had when it was closed.
     halves: HashMap<String, (u64, BTreeSet<String>)>,
+    epochs: Epochs,
     verdict: Verdict,
+}
+
+/// The other one of two resources.
+fn other_of(resource: &str) -> Option<String> {
+    let (name, half) = resource.rsplit_once('/')?;
+    Some(format!("{name}/{}", if half == "a" { "b" } else { "a" }))
 }
 
 fn add(count: &mut u64) {
@@ -130,7 +145,12 @@ impl Judge {
             Event::Lost { call, .. } => self.lost(n, call),
             Event::Again { resource, operation, .. } => {
                 add(&mut self.verdict.repeated);
-                self.of(&resource, |case| case.again(n, &operation));
+                if epochs::is_whole(&resource) {
+                    self.epoch_again(&resource, &operation);
+                } else {
+                    self.of(&resource, |case| case.again(n, &operation));
+                    self.shadow(n, &resource, false);
+                }
             }
             Event::Arrived(arrived) => {
                 add(&mut self.verdict.arrivals);
@@ -163,7 +183,12 @@ impl Judge {
             let Some(rules) = resource.split('/').next().and_then(|name| self.rules.get(name)) else {
                 return;
             };
-            self.cases.insert(resource.to_owned(), Case::new(resource, rules.clone()));
+            let mut case = Case::new(resource, rules.clone());
+            self.in_its_epoch(&mut case);
+            let other = other_of(resource).filter(|_| case.rules.paired);
+            let other = other.and_then(|other| self.cases.get(&other));
+            case.shadowed = other.is_some_and(|other| other.awaits(|act| act != Act::Reopen));
+            self.cases.insert(resource.to_owned(), case);
         }
         let Some(case) = self.cases.get_mut(resource) else { return };
         look(case);
@@ -197,8 +222,16 @@ impl Judge {
         add(&mut self.verdict.calls);
         let mut call = None;
         let resource = sent.resource.clone();
-        let number = sent.call;
-        self.of(&resource, |case| call = Some(case.sent(n, at, sent)));
+        let (number, act) = (sent.call, sent.act);
+        if act == Act::Epoch {
+            self.epoch_ordered(n, &sent);
+            call = Some(Call { sent, n, at, known: Known::default() });
+        } else {
+            self.of(&resource, |case| call = Some(case.sent(n, at, sent)));
+        }
+        if act.is_control() {
+            self.shadow(n, &resource, act != Act::Reopen);
+        }
         if let Some(call) = call {
             self.calls.insert(number, call);
         }
@@ -207,8 +240,27 @@ impl Judge {
     fn answered(&mut self, n: u64, at: u64, answered: &Answered) {
         let Some(call) = self.calls.remove(&answered.call) else { return };
         self.count(&call, answered);
-        let resource = call.sent.resource.clone();
+        let (resource, act) = (call.sent.resource.clone(), call.sent.act);
+        if act == Act::Epoch {
+            return self.epoch_answered(n, &call, answered);
+        }
         self.of(&resource, |case| case.answered(n, at, &call, answered));
+        if act.is_control() {
+            self.shadow(n, &resource, act != Act::Reopen);
+        }
+    }
+
+    /// A call on one of two resources of the same leases ends them for the other one, too.
+    fn shadow(&mut self, n: u64, resource: &str, ends: bool) {
+        let awaits = self.cases.get(resource).filter(|case| case.rules.paired);
+        let Some(awaits) = awaits.map(|case| case.awaits(|act| act != Act::Reopen)) else { return };
+        if let Some(case) = other_of(resource).and_then(|other| self.cases.get_mut(&other)) {
+            case.shadowed = awaits;
+            if ends {
+                case.shadow = n;
+                case.all_end(n);
+            }
+        }
     }
 
     fn count(&mut self, call: &Call, answered: &Answered) {
@@ -221,8 +273,25 @@ impl Judge {
         if is_write && answered.effect.as_deref() == Some("applied") {
             add(if answered.replayed { &mut verdict.replayed } else { &mut verdict.acknowledged });
         }
-        if call.sent.act == Act::Acquire && answered.status == 201 {
-            add(&mut verdict.granted);
+        let done = matches!(answered.status, 200..=299) && !answered.replayed;
+        match call.sent.act {
+            Act::Acquire if answered.status == 201 => add(&mut verdict.granted),
+            Act::Transfer if answered.status == 201 => add(&mut verdict.transferred),
+            Act::Revoke | Act::Cancel | Act::Reopen if done => add(&mut verdict.controlled),
+            Act::Epoch if done => add(&mut verdict.epochs),
+            Act::Acquire
+            | Act::Transfer
+            | Act::Revoke
+            | Act::Cancel
+            | Act::Reopen
+            | Act::Epoch
+            | Act::Renew
+            | Act::Release
+            | Act::Write
+            | Act::Remove
+            | Act::Read
+            | Act::Look
+            | Act::Resolve => {}
         }
     }
 
@@ -230,6 +299,9 @@ impl Judge {
         add(&mut self.verdict.lost);
         let Some(call) = self.calls.remove(&call) else { return };
         let resource = call.sent.resource.clone();
+        if call.sent.act == Act::Epoch {
+            return;
+        }
         self.of(&resource, |case| case.lost(n, &call));
     }
 

@@ -10,9 +10,10 @@ use tokio::time::sleep;
 
 use super::events::{Event, Fault};
 use super::proxy::Mode;
+use super::storm;
 use super::world::World;
 use crate::bench::Chance;
-use crate::limits::EXAM_HOLD;
+use crate::limits::{EXAM_HOLD, EXAM_STORM};
 
 /// Faults that were delivered, by kind: how many, how many met a call that was under way, and how many calls.
 pub(super) type Tally = BTreeMap<String, [u64; 3]>;
@@ -34,6 +35,7 @@ enum Blow {
     Terminate,
     Stop,
     Clock,
+    Storm,
     DiskFull,
     DatabaseRestart,
     DatabaseKill,
@@ -44,6 +46,7 @@ impl Nemesis {
     /// Torments the processes until it is enough. The first that cannot be started again is an error.
     pub(super) async fn torment_processes(mut self) -> anyhow::Result<()> {
         let mut blows = vec![Blow::Kill, Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Stop, Blow::Stop];
+        blows.push(Blow::Storm);
         if self.world.server.is_some() {
             blows.extend([Blow::DatabaseRestart, Blow::DatabaseKill, Blow::DatabaseStop]);
         } else {
@@ -69,13 +72,17 @@ impl Nemesis {
             let index = usize::try_from(index).unwrap_or_default();
             let ms = 50_u64.saturating_add(self.chance.below(1_500));
             let most = u64::try_from(EXAM_HOLD.as_millis()).unwrap_or(u64::MAX);
-            let (name, mode) = match self.chance.below(7) {
+            let (name, mode) = match self.chance.below(11) {
                 0 => ("cut", Mode::Cut),
                 1 => ("delay", Mode::Delay(1_u64.saturating_add(self.chance.below(150)))),
                 2 => ("hold and late release", Mode::Hold),
                 3 => ("late answers", Mode::Mute),
                 4 => ("reset", Mode::Open),
                 5 => ("lost answers", Mode::Mute),
+                6 => ("half-close by who asks", Mode::HalfClose),
+                7 => ("half-close by who answers", Mode::Dumb),
+                8 => ("slow read", Mode::SlowRead(1_u64.saturating_add(self.chance.below(60)))),
+                9 => ("reset mid-body", Mode::Tear),
                 _ => ("duplicate", Mode::Again(self.chance.below(most))),
             };
             self.trouble(index, name, mode, ms).await;
@@ -119,7 +126,14 @@ impl Nemesis {
                 link.close(false);
                 sleep(Duration::from_millis(ms)).await;
             }
-            Mode::Delay(_) | Mode::Hold | Mode::Mute | Mode::Again(_) => {
+            Mode::Delay(_)
+            | Mode::Hold
+            | Mode::Mute
+            | Mode::Again(_)
+            | Mode::HalfClose
+            | Mode::Dumb
+            | Mode::SlowRead(_)
+            | Mode::Tear => {
                 link.set(mode);
                 sleep(Duration::from_millis(ms)).await;
             }
@@ -135,7 +149,7 @@ impl Nemesis {
 
     async fn strike(&mut self, blow: Blow, index: usize) -> anyhow::Result<()> {
         match blow {
-            Blow::Kill | Blow::Terminate | Blow::Stop | Blow::Clock | Blow::DiskFull => {
+            Blow::Kill | Blow::Terminate | Blow::Stop | Blow::Clock | Blow::Storm | Blow::DiskFull => {
                 self.strike_gateway(blow, index).await
             }
             Blow::DatabaseRestart | Blow::DatabaseKill | Blow::DatabaseStop => {
@@ -167,6 +181,11 @@ impl Nemesis {
                 sleep(down).await;
                 gateway.limit_files(None)?;
                 self.note("disk full", target, ms, hit.max(replica.door.waiting()));
+            }
+            Blow::Storm => {
+                let (count, port) = (self.chance.below(EXAM_STORM), gateway.port);
+                let met = storm::blow(port, count, down.saturating_mul(2), || replica.door.waiting()).await;
+                self.note("connection storm", target, ms.saturating_mul(2), hit.max(met));
             }
             Blow::Clock => {
                 let Some((_, shift)) = &replica.recipe.clock else { return Ok(()) };
@@ -212,7 +231,13 @@ impl Nemesis {
                 server.kill_and_start().await?;
                 self.note("database kill -9", target, 0, hit);
             }
-            Blow::Kill | Blow::Terminate | Blow::Stop | Blow::Clock | Blow::DiskFull | Blow::DatabaseStop => {
+            Blow::Kill
+            | Blow::Terminate
+            | Blow::Stop
+            | Blow::Clock
+            | Blow::Storm
+            | Blow::DiskFull
+            | Blow::DatabaseStop => {
                 let ms = self.chance.below(2_000);
                 server.signal_all(Signal::STOP)?;
                 sleep(Duration::from_millis(ms)).await;

@@ -28,6 +28,14 @@ pub(super) enum Mode {
     Cut,
     /// Requests pass, and once more after so many milliseconds.
     Again(u64),
+    /// Whoever asks says after its request that it will say no more, and still listens.
+    HalfClose,
+    /// Whoever answers says that it will say no more before it has answered, and still listens.
+    Dumb,
+    /// Answers are read a few bytes at a time, with so many milliseconds between.
+    SlowRead(u64),
+    /// Half of a piece passes, and then both sides are reset.
+    Tear,
 }
 
 /// What all connections of one proxy share.

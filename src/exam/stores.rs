@@ -42,9 +42,9 @@ impl Store {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner).content(resource)
     }
 
-    /// Whether an operation had its effect.
-    pub(super) fn has_done(&self, resource: &str, operation: &str) -> bool {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).has_done(resource, operation)
+    /// How often an operation had its effect: once in each life of the resource.
+    pub(super) fn times_done(&self, resource: &str, operation: &str) -> usize {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).times_done(resource, operation)
     }
 
     /// Nobody will ask for this resource any more.

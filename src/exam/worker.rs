@@ -28,22 +28,24 @@ pub(super) struct Worker {
     pub(super) enough: Arc<AtomicBool>,
     /// Resources that nobody uses any more.
     pub(super) retired: mpsc::Sender<Arc<str>>,
+    /// What it owned some time ago.
+    pub(super) past: Option<Tenure>,
 }
 
 /// What an owner holds.
-struct Tenure {
-    resource: Arc<str>,
-    acquisition: String,
+pub(super) struct Tenure {
+    pub(super) resource: Arc<str>,
+    pub(super) acquisition: String,
     token: String,
     position: Place,
-    ttl_ms: u64,
+    pub(super) ttl_ms: u64,
     sequence: u64,
     /// The entity tag of the last write, for the policy that asks for it.
     etag: Option<String>,
 }
 
 /// What came of an operation.
-enum Fate {
+pub(super) enum Fate {
     /// It is decided.
     Done,
     /// Nobody knows, or it may be tried again.
@@ -65,8 +67,16 @@ impl Worker {
                 self.work_on_a_pair(&resource).await;
                 continue;
             }
+            if self.past.is_some() && self.one_in(2) {
+                self.come_back().await;
+            }
             match self.acquire(&resource).await {
-                Some(tenure) => self.own(tenure).await,
+                Some(tenure) => {
+                    let past = self.own(tenure).await;
+                    if self.one_in(3) {
+                        self.past = Some(past);
+                    }
+                }
                 None => self.pause(20, 120).await,
             }
         }
@@ -115,13 +125,15 @@ impl Worker {
         None
     }
 
-    async fn own(&mut self, mut tenure: Tenure) {
+    /// Works as an owner, and gives back what it owned.
+    async fn own(&mut self, mut tenure: Tenure) -> Tenure {
         for _ in 0..payload::writes(self.slot.rules.policy, &mut self.chance) {
             // A pause that outlives the lease is what all this is about.
             match self.chance.below(10) {
                 0 => self.pause(tenure.ttl_ms, tenure.ttl_ms.saturating_add(900)).await,
                 1 => self.renew(&tenure).await,
                 2 => self.look(&tenure.resource).await,
+                3 | 4 => self.succeed(&mut tenure).await,
                 _ => self.pause(0, 30).await,
             }
             let left = if self.one_in(3) { self.slot.take_up(&tenure.resource) } else { None };
@@ -143,23 +155,23 @@ impl Worker {
         if !self.one_in(4) {
             self.release(&tenure).await;
         }
+        tenure
     }
 
-    async fn invent(&mut self, tenure: &mut Tenure) -> Operation {
+    pub(super) async fn invent(&mut self, tenure: &mut Tenure) -> Operation {
         let rules = &self.slot.rules;
         let id = self.slot.fresh_id(&tenure.resource);
         let (session, class) = (rules.policy == Policy::Session, rules.class);
         if session && tenure.etag.is_none() {
             self.read(tenure).await;
         }
-        // A payload is the only thing that tells these two what it is.
-        let may_remove = !session && !matches!(class, Class::Idempotent | Class::Serial | Class::Unfenced);
+        let may_remove = !session && class != Class::Unfenced;
         let if_match = if session { tenure.etag.clone() } else { None };
         Operation::new(id, &mut self.chance, may_remove, if_match)
     }
 
     /// The same request again and again, here and there, until it is decided or it takes too long.
-    async fn deliver(&mut self, operation: &Operation, tenure: &mut Tenure) -> Fate {
+    pub(super) async fn deliver(&mut self, operation: &Operation, tenure: &mut Tenure) -> Fate {
         tenure.sequence = tenure.sequence.saturating_add(1);
         for attempt in 0..EXAM_DELIVERIES {
             let answer = self.write(operation, tenure).await;
@@ -244,7 +256,7 @@ impl Worker {
         self.caller.call(door, sent, request).await;
     }
 
-    async fn renew(&mut self, tenure: &Tenure) {
+    pub(super) async fn renew(&mut self, tenure: &Tenure) {
         let mut sent = self.caller.begin(Act::Renew, &tenure.resource);
         sent.acquisition = Some(tenure.acquisition.clone());
         sent.ttl_ms = Some(tenure.ttl_ms);
@@ -269,7 +281,7 @@ fn get(path: String) -> Request<'static> {
     Request { method: "GET", path, headers: Vec::new(), body: Vec::new() }
 }
 
-fn tenure(resource: &Arc<str>, body: &Value, ttl_ms: u64) -> Option<Tenure> {
+pub(super) fn tenure(resource: &Arc<str>, body: &Value, ttl_ms: u64) -> Option<Tenure> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     Some(Tenure {
         resource: resource.clone(),

@@ -15,6 +15,7 @@ use super::gateways::{Gateway, Recipe, clock_library};
 use super::history::Recorder;
 use super::proxy::Link;
 use super::stores::{STAMP, Store};
+use super::wire::OPERATIONS;
 use crate::bench::free_address;
 use crate::limits::{EXAM_LOOK, EXAM_START};
 
@@ -220,8 +221,11 @@ fn configuration(plan: &Plan, rules: &[Rules], ways: &[Link]) -> String {
                 Some(format!("class = \"conditional\", stamp = {{ header = \"{STAMP}\" }}"))
             }
             Class::FenceAware => Some("class = \"fence_aware\"".to_owned()),
-            Class::Idempotent => Some("class = \"idempotent\"".to_owned()),
-            Class::Serial => Some("class = \"serial\"".to_owned()),
+            // These two tell a store nothing of an operation: the exam's own header does, so that it can write it down.
+            Class::Idempotent => {
+                Some(format!("class = \"idempotent\", forward_headers = [\"{OPERATIONS}\"]"))
+            }
+            Class::Serial => Some(format!("class = \"serial\", forward_headers = [\"{OPERATIONS}\"]")),
         };
         // The proxies stand in the order of the namespaces that have a store.
         let store = class.and_then(|class| Some((class, ways.next()?.port))).map_or_else(

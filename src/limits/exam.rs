@@ -40,8 +40,8 @@ pub const EXAM_LISTEN: Duration = Duration::from_secs(2);
 /// How long a connection that one side has closed may stand for what is under way to the other.
 pub const EXAM_LINGER: Duration = Duration::from_secs(10);
 
-/// How long a gateway or a database may take to start or to end.
-pub const EXAM_START: Duration = Duration::from_mins(1);
+/// How long a gateway or a database may take to start or to end: minutes, where a machine has other things to do.
+pub const EXAM_START: Duration = Duration::from_mins(3);
 
 /// Pause between two looks at something that is about to change.
 pub const EXAM_LOOK: Duration = Duration::from_millis(20);
@@ -66,3 +66,22 @@ pub const EXAM_OPEN_CLOSINGS: usize = 256;
 
 /// Places in the queue of resources to be closed.
 pub const EXAM_RETIRED: usize = 64;
+
+/// Operators that look after resources, each after some of them; one more begins epochs.
+pub const EXAM_OPERATORS: usize = 2;
+
+/// Deliveries of one call of an operator about a resource. It is over before the resource is closed, or changes nothing that
+/// the books show.
+pub const EXAM_OPERATOR_DELIVERIES: u32 = 10;
+
+/// Deliveries of one call that begins an epoch: while it is not known whether it did, no lease there is certainly alive.
+pub const EXAM_EPOCH_DELIVERIES: u32 = 60;
+
+/// Operations that an answer about an epoch names, at most: a list as long as that may not be whole.
+pub const EXAM_LEFT_OPEN: usize = 20;
+
+/// Connections of one storm, at most: a few hundred at once, and few enough for the descriptors of the exam itself.
+pub const EXAM_STORM: u64 = 400;
+
+/// How many bytes a slow reader takes at once: fewer than any answer has.
+pub const EXAM_FEW_BYTES: usize = 48;

@@ -1,6 +1,8 @@
 //! The exam in short: it is passed, it can fail, and its judge sees what somebody did to a history.
 
 #[expect(clippy::ptr_arg, reason = "deeds have one type, and some of them add or remove lines")]
+mod operators;
+#[expect(clippy::ptr_arg, reason = "deeds have one type, and some of them add or remove lines")]
 mod tampered;
 
 use std::fs;
@@ -42,7 +44,8 @@ fn passed(mut command: Command, out: &Path) -> Value {
 /// Something was done, and something went wrong with it.
 fn mattered(report: &Value) {
     let count = |name: &str| report[name].as_u64().unwrap();
-    for name in ["acknowledged", "replayed", "lost_answers", "granted", "effects_in_stores", "resources"] {
+    let done = ["acknowledged", "replayed", "lost_answers", "granted", "effects_in_stores", "resources"];
+    for name in done.into_iter().chain(["transferred", "acts_of_operators", "epochs"]) {
         assert!(count(name) > 0, "no {name}: {report:#}");
     }
     assert_eq!(report["open"], 0, "{report:#}");

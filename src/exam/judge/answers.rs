@@ -1,6 +1,6 @@
 //! Calls of workers and what they were answered: writes, reads and looks.
 
-use super::case::{Call, Case, Known, Operation, Outcome};
+use super::case::{Call, Case, Known, Looked, Operation, Outcome};
 use crate::exam::events::{Act, Answered, Class, Registers, Sent};
 
 /// Codes that say that the gateway found itself contradicted, or failed. In an exam nothing is ever restored, and every
@@ -45,6 +45,12 @@ impl Case {
                 operation.payloads.push(payload);
             }
         }
+        if sent.act.is_control() {
+            self.ordered(n, &call);
+        }
+        if let (Act::Resolve, Some(id)) = (sent.act, &sent.request) {
+            self.lanes.resolved(n, id);
+        }
         self.asked(&call);
         call
     }
@@ -60,6 +66,7 @@ impl Case {
             operation.repeated = true;
             operation.lines.push(n);
         }
+        self.ordered_again(operation);
     }
 
     pub(super) fn answered(&mut self, n: u64, at: u64, call: &Call, answered: &Answered) {
@@ -70,10 +77,11 @@ impl Case {
             Act::Write | Act::Remove => self.written(n, call, answered),
             Act::Read => self.read(n, call, answered),
             Act::Look => self.looked(n, call, answered),
-            Act::Acquire => self.acquired(n, at, call, answered),
+            Act::Acquire | Act::Transfer => self.acquired(n, at, call, answered),
             Act::Renew => self.renewed(n, call, answered),
-            // Its end was noted when it was asked for.
-            Act::Release => {}
+            Act::Revoke | Act::Cancel | Act::Reopen => self.carried_out(n, call, answered),
+            // Its end was noted when it was asked for; an epoch is none of one resource; the books show a resolution.
+            Act::Release | Act::Epoch | Act::Resolve => {}
         }
     }
 
@@ -89,9 +97,7 @@ impl Case {
             None => "unknown",
             Some(effect) => effect,
         };
-        if call.sent.act == Act::Remove && effect != "unknown" {
-            self.removal_decided(n);
-        }
+        self.lanes.told(call.n, &id, answered);
         match effect {
             "applied" => self.applied(n, call, answered, &id),
             "none" => {
@@ -120,7 +126,7 @@ impl Case {
         let alone = operation.unknown == 0 && !operation.repeated && !answered.replayed;
         let first = operation.outcomes.get(&life).cloned();
         // A delivery that is the only one there is was admitted after it was sent.
-        let fence = if alone && first.is_none() { call.known.fence } else { operation.known.fence };
+        let known = if alone && first.is_none() { call.known.clone() } else { operation.known.clone() };
         if first.is_none() {
             operation.outcomes.insert(life, (outcome.clone(), payload.clone(), n));
         }
@@ -137,10 +143,16 @@ impl Case {
             }
             _ => {}
         }
-        if fence > Some(position) {
-            let told = format!("applied under {position}, and sent after {fence:?} had been acknowledged");
+        if known.fence > Some(position) {
+            let told =
+                format!("applied under {position}, and sent after {:?} had been acknowledged", known.fence);
             self.blame_operation("I9", id, &told, &[]);
         }
+        if known.revoked >= Some(position) {
+            let told = format!("applied under {position}, and sent after {:?} was revoked", known.revoked);
+            self.blame_operation("I9", id, &told, &[]);
+        }
+        self.forbidden(&format!("{id} was applied"), &known, &[call.n, n]);
         self.known.fenced(position);
         self.known.commit = self.known.commit.max(commit.unwrap_or_default());
     }
@@ -181,6 +193,13 @@ impl Case {
             let told = format!("{} is shown as issued, and {:?} was", shown.issued, call.known.granted);
             self.blame("I7", told, &[call.n, n]);
         }
+        if shown.epoch < call.known.epoch || shown.revoked < call.known.revoked {
+            let (epoch, revoked) = (call.known.epoch, call.known.revoked);
+            let told = format!("epoch {epoch} had begun, {revoked:?} was revoked, and {shown:?} is shown");
+            self.blame("I7", told, &[call.n, n]);
+        }
+        let (fence, revoked) = (call.known.fence, call.known.revoked);
+        self.looks.push(Looked { line: n, fence, revoked, commit: shown.commit });
         self.known.shown(&shown);
     }
 }
@@ -197,7 +216,9 @@ impl Known {
         let fell = now.issued < before.issued
             || now.floor < before.floor
             || now.commit < before.commit
-            || now.incarnation < before.incarnation;
+            || now.incarnation < before.incarnation
+            || now.revoked < before.revoked
+            || now.epoch < before.epoch;
         fell.then(|| format!("registers fell from {before:?} to {now:?}"))
     }
 
@@ -210,5 +231,7 @@ impl Known {
         before.floor = before.floor.max(now.floor);
         before.commit = before.commit.max(now.commit);
         before.incarnation = before.incarnation.max(now.incarnation);
+        before.revoked = before.revoked.max(now.revoked);
+        before.epoch = before.epoch.max(now.epoch);
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Violation;
+use super::controls::{Cancelled, Control, End};
+use super::lanes::Lanes;
 use crate::exam::events::{Place, Registers, Rules, Sent};
 use crate::limits::EXAM_STORY_LINES;
 
@@ -17,6 +19,12 @@ pub(super) struct Known {
     pub(super) commit: u64,
     /// The highest registers that were shown.
     pub(super) registers: Option<Registers>,
+    /// Up to which position all is revoked, by an operator's call that was answered.
+    pub(super) revoked: Option<Place>,
+    /// The epoch of the namespace, by a call that was answered.
+    pub(super) epoch: u64,
+    /// The line since which it is certainly called off; none as soon as anybody may have opened it again.
+    pub(super) cancelled: Option<u64>,
 }
 
 /// A call that has not ended.
@@ -65,6 +73,24 @@ pub(super) struct Grant {
     pub(super) ended: Option<u64>,
 }
 
+/// One request for a lease, by its id.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// What was known when it was first sent.
+    pub(super) known: Known,
+    /// When that was, in microseconds.
+    pub(super) at: u64,
+}
+
+/// What was known when somebody looked, and the commit number that was shown: what comes after it came after all that.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub(super) line: u64,
+    pub(super) fence: Option<Place>,
+    pub(super) revoked: Option<Place>,
+    pub(super) commit: u64,
+}
+
 /// One effect in the store's own log.
 #[derive(Debug)]
 pub(super) struct Effect {
@@ -83,11 +109,22 @@ pub(super) struct Case {
     pub(super) rules: Rules,
     pub(super) known: Known,
     pub(super) grants: BTreeMap<Place, Grant>,
-    /// By request id: what was granted when it was first sent, and when that was in microseconds.
-    pub(super) requests: HashMap<String, (Option<Place>, u64)>,
+    pub(super) requests: HashMap<String, Asked>,
     pub(super) operations: HashMap<String, Operation>,
-    /// Removals of the whole resource that are under way, or of which nobody knows: each may end whatever lease there is.
-    pub(super) removals: u64,
+    /// Calls of operators, by their keys.
+    pub(super) controls: HashMap<String, Control>,
+    /// The cancellation that is certainly in force.
+    pub(super) cancelled: Option<Cancelled>,
+    /// From which line on what is refused for ever, by an operator's call or a new epoch.
+    pub(super) ends: Vec<End>,
+    pub(super) looks: Vec<Looked>,
+    pub(super) lanes: Lanes,
+    /// Calls that may begin an epoch at any moment, and so end any lease.
+    pub(super) threats: u64,
+    /// Whether a call on the other resource of the same leases may end any lease at any moment, and the last line of one
+    /// that may have.
+    pub(super) shadowed: bool,
+    pub(super) shadow: u64,
     pub(super) effects: Vec<Effect>,
     /// Validators that the store has given.
     pub(super) tags: HashMap<String, u64>,
@@ -107,7 +144,14 @@ impl Case {
             grants: BTreeMap::new(),
             requests: HashMap::new(),
             operations: HashMap::new(),
-            removals: 0,
+            controls: HashMap::new(),
+            cancelled: None,
+            ends: Vec::new(),
+            looks: Vec::new(),
+            lanes: Lanes::default(),
+            threats: 0,
+            shadowed: false,
+            shadow: 0,
             effects: Vec::new(),
             tags: HashMap::new(),
             reads: BTreeMap::new(),

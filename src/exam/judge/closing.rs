@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::case::{Case, Effect, Operation};
+use super::controls::End;
 use crate::exam::events::{Booked, Class, Closed, Place, Policy};
 
 /// What the books say of an operation, by its id and its life.
@@ -33,12 +34,15 @@ impl Case {
         if self.known.granted > Some(registers.issued) {
             self.blame("I7", "fewer positions are issued at the end than were granted".to_owned(), &[n]);
         }
+        self.give_lives(closed);
         let books: Books<'_> =
             closed.booked.iter().map(|one| ((one.operation.as_str(), one.incarnation), one)).collect();
         self.acknowledged(n, &books);
         self.none_means_never(n, closed);
         let last = self.commits(n, closed, registers.commit);
         self.timeline(n, closed);
+        self.nothing_after_an_end(n, closed);
+        self.one_at_a_time(n, closed);
         if self.rules.class != Class::Document {
             self.log_order(n, &books);
             self.log_agrees(n, &books);
@@ -190,6 +194,30 @@ impl Case {
         }
     }
 
+    /// A store that is told nothing of lives writes down an operation once for each of them in which it was applied: in their
+    /// order.
+    fn give_lives(&mut self, closed: &Closed) {
+        if !matches!(self.rules.class, Class::Idempotent | Class::Serial) {
+            return;
+        }
+        let mut lives: HashMap<&str, Vec<u64>> = HashMap::new();
+        for booked in closed.booked.iter().filter(|one| is_applied(one)) {
+            lives.entry(&booked.operation).or_default().push(booked.incarnation);
+        }
+        for list in lives.values_mut() {
+            // From the end they are taken.
+            list.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        for effect in &mut self.effects {
+            let Some(list) = effect.operation.as_deref().and_then(|id| lives.get_mut(id)) else { continue };
+            effect.incarnation = list.last().copied();
+            // One effect more than there are lives has the last of them, and is one too many there.
+            if list.len() > 1 {
+                list.pop();
+            }
+        }
+    }
+
     /// The position of an effect: what came with it, or what the books say.
     fn position_of(effect: &Effect, books: &Books<'_>) -> Option<Place> {
         let booked = effect.operation.as_deref().and_then(|id| {
@@ -217,6 +245,17 @@ impl Case {
                 wrong.push(("I1", told, vec![line, effect.line, n]));
             }
             let unfenced = self.rules.class == Class::Unfenced;
+            let id = effect.operation.as_deref();
+            let ended = id.and_then(|id| {
+                let refuses =
+                    |end: &&End| end.line < effect.line && end.refuses(&self.resource, id, position);
+                self.ends.iter().rfind(refuses)
+            });
+            if let Some(end) = ended.filter(|_| !unfenced) {
+                let told =
+                    format!("{told} took effect under {position} after all up to {} had ended", end.through);
+                wrong.push(("I10", told, vec![end.line, effect.line, n]));
+            }
             if let Some((above, line)) = fence.filter(|(above, _)| *above > position && !unfenced) {
                 let told = format!("{told} took effect under {position} after {above} was owned");
                 wrong.push(("I10", told, vec![line, effect.line, n]));

@@ -8,6 +8,7 @@ impl Case {
         if let Some(operation) = arrived.operation.as_ref().and_then(|id| self.operations.get_mut(id)) {
             operation.lines.push(n);
         }
+        self.lanes.arrived(n, arrived);
         if arrived.store == Class::Conditional {
             self.rests_on_a_validator(n, arrived);
         }

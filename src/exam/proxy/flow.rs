@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::{Mode, Orders};
 use crate::exam::events::Event;
 use crate::exam::wire::{self, CALL, OPERATIONS};
-use crate::limits::{EXAM_HOLD, EXAM_LINGER, EXAM_LISTEN};
+use crate::limits::{EXAM_FEW_BYTES, EXAM_HOLD, EXAM_LINGER, EXAM_LISTEN, EXAM_LOOK};
 
 /// Whether a request of this connection is under way; counted among all of the proxy while it is.
 struct Under<'a> {
@@ -41,6 +41,15 @@ impl Drop for Under<'_> {
     }
 }
 
+/// How one direction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// There was no more to pass.
+    Quiet,
+    /// In the middle of something; both sides are to be reset.
+    Torn,
+}
+
 /// Until both sides have said all, or it is closed from here.
 pub(super) async fn pass(client: TcpStream, server: TcpStream, orders: Arc<Orders>) {
     let mut closed = orders.closed.subscribe();
@@ -53,15 +62,16 @@ pub(super) async fn pass(client: TcpStream, server: TcpStream, orders: Arc<Order
         tokio::pin!(requests, answers);
         tokio::select! {
             // What was sent has arrived by now though its sender may be gone; who is left may still answer.
-            () = &mut requests => {
-                drop(timeout(EXAM_LINGER, answers).await);
-            }
+            end = &mut requests => match end {
+                End::Torn => End::Torn,
+                End::Quiet => timeout(EXAM_LINGER, answers).await.unwrap_or(End::Quiet),
+            },
             // Whoever answers has gone: what is held for it arrives nowhere.
-            () = &mut answers => {}
+            end = &mut answers => end,
         }
     };
     let reset = tokio::select! {
-        () = both => false,
+        end = both => end == End::Torn,
         changed = closed.changed() => changed.is_ok() && closed.borrow().1,
     };
     if reset {
@@ -93,17 +103,31 @@ async fn through(modes: &mut watch::Receiver<Mode>, orders: &Orders, is_held: fn
     *modes.borrow() != Mode::Cut
 }
 
-async fn requests(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, orders: &Arc<Orders>, under: &Under<'_>) {
+async fn requests(
+    mut from: OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    orders: &Arc<Orders>,
+    under: &Under<'_>,
+) -> End {
     let mut modes = orders.mode.subscribe();
     let mut piece = vec![0; 16_384];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
-        let Some(bytes) = piece.get(..length) else { return };
+        let Some(bytes) = piece.get(..length) else { return End::Quiet };
         under.begins();
-        if !through(&mut modes, orders, |mode| mode == Mode::Hold).await || to.write_all(bytes).await.is_err()
-        {
-            return;
+        if !through(&mut modes, orders, |mode| mode == Mode::Hold).await {
+            return End::Quiet;
         }
         let mode = *modes.borrow();
+        if mode == Mode::Tear {
+            return torn(bytes, to, orders).await;
+        }
+        if to.write_all(bytes).await.is_err() {
+            return End::Quiet;
+        }
+        if mode == Mode::HalfClose {
+            orders.touch();
+            break;
+        }
         if let (Mode::Again(ms), Some((_, whole))) = (mode, wire::parse(bytes))
             && whole == length
         {
@@ -112,21 +136,66 @@ async fn requests(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, orders: &Arc
         }
     }
     to.shutdown().await.unwrap_or_default();
+    End::Quiet
 }
 
-async fn answers(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, orders: &Orders, under: &Under<'_>) {
+async fn answers(
+    mut from: OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    orders: &Orders,
+    under: &Under<'_>,
+) -> End {
     let mut modes = orders.mode.subscribe();
     let mut piece = vec![0; 16_384];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         if !through(&mut modes, orders, |mode| mode == Mode::Mute).await {
-            return;
+            return End::Quiet;
         }
-        let Some(bytes) = piece.get(..length) else { return };
-        // A client that has gone hears nothing, and what it sent still arrives.
-        to.write_all(bytes).await.unwrap_or_default();
+        let Some(bytes) = piece.get(..length) else { return End::Quiet };
+        let mode = *modes.borrow();
+        match mode {
+            Mode::Tear => return torn(bytes, to, orders).await,
+            Mode::Dumb => {
+                orders.touch();
+                to.shutdown().await.unwrap_or_default();
+                // It reads on what is still sent to it, and its answers reach nobody.
+                while let Ok(1..) = from.read(&mut piece).await {}
+                return End::Quiet;
+            }
+            Mode::SlowRead(ms) => {
+                orders.touch();
+                for few in bytes.chunks(EXAM_FEW_BYTES) {
+                    to.write_all(few).await.unwrap_or_default();
+                    if *modes.borrow() == mode {
+                        sleep(Duration::from_millis(ms)).await;
+                    }
+                }
+            }
+            Mode::Open
+            | Mode::Delay(_)
+            | Mode::Hold
+            | Mode::Mute
+            | Mode::Cut
+            | Mode::Again(_)
+            | Mode::HalfClose => {
+                // A client that has gone hears nothing, and what it sent still arrives.
+                to.write_all(bytes).await.unwrap_or_default();
+            }
+        }
         under.ends();
     }
     to.shutdown().await.unwrap_or_default();
+    End::Quiet
+}
+
+/// Half of it passes.
+async fn torn(bytes: &[u8], to: &mut OwnedWriteHalf, orders: &Orders) -> End {
+    orders.touch();
+    let half = bytes.get(..bytes.len().div_ceil(2)).unwrap_or_default();
+    to.write_all(half).await.unwrap_or_default();
+    // It arrives before the reset does, which would take it along.
+    sleep(EXAM_LOOK).await;
+    End::Torn
 }
 
 /// The same request once more, late, on a connection of its own; nobody wants the answer.

@@ -1,10 +1,10 @@
 //! What each store does with a request: read, compare, keep.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::STAMP;
 use crate::exam::events::{Arrived, Class, Place, digest};
-use crate::exam::wire::Message;
+use crate::exam::wire::{Message, OPERATIONS};
 
 /// An answer.
 #[derive(Debug, Clone)]
@@ -41,8 +41,8 @@ struct Cell {
     held: Option<Place>,
     /// What was answered to operations, or to keys.
     done: HashMap<String, Reply>,
-    /// Operations that had an effect here.
-    operations: HashSet<String>,
+    /// Operations that had an effect here, and how often.
+    operations: HashMap<String, usize>,
 }
 
 /// What a store holds.
@@ -53,10 +53,9 @@ pub(super) struct Shelf {
     cells: BTreeMap<String, Cell>,
 }
 
-/// The operation that a payload of the exam names: where the class sends no header with it.
-fn named_in(body: &[u8]) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some(value.get("operation")?.as_str()?.to_owned())
+/// The operation that a worker named in the exam's own header: where the class has none for it.
+fn named_in(request: &Message) -> Option<String> {
+    request.header(OPERATIONS)?.rsplit(' ').next().map(str::to_owned)
 }
 
 impl Shelf {
@@ -71,8 +70,9 @@ impl Shelf {
         (!is_empty).then(|| digest(&kept.body))
     }
 
-    pub(super) fn has_done(&self, resource: &str, operation: &str) -> bool {
-        self.cells.get(resource).is_some_and(|cell| cell.operations.contains(operation))
+    pub(super) fn times_done(&self, resource: &str, operation: &str) -> usize {
+        let cell = self.cells.get(resource);
+        cell.and_then(|cell| cell.operations.get(operation)).copied().unwrap_or_default()
     }
 
     pub(super) fn forget(&mut self, resource: &str) {
@@ -94,7 +94,7 @@ impl Shelf {
         let position = request.header("fencing-position").or_else(|| stamped(3));
         let position = position.and_then(|text| text.parse().ok());
         let operation = request.header("fencing-operation").or_else(|| stamped(5)).map(str::to_owned);
-        let operation = operation.or_else(|| named_in(&request.body)).filter(|id| !id.is_empty());
+        let operation = operation.or_else(|| named_in(request)).filter(|id| !id.is_empty());
         let life = request.header("fencing-incarnation").or_else(|| stamped(2));
         let incarnation = life.and_then(|text| text.parse().ok());
         let before = self.counter;
@@ -107,7 +107,8 @@ impl Shelf {
         };
         let applied = self.counter != before;
         if applied && let (Some(cell), Some(id)) = (self.cells.get_mut(&resource), &operation) {
-            cell.operations.insert(id.clone());
+            let times = cell.operations.entry(id.clone()).or_default();
+            *times = times.saturating_add(1);
         }
         let arrived = Arrived {
             store: self.class,

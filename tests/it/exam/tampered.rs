@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::condemned;
+use super::{condemned, operators};
 
 /// Something that is done to a history, and the invariant that it breaks.
-type Deed = (&'static str, &'static str, fn(&mut Vec<Value>));
+pub(super) type Deed = (&'static str, &'static str, fn(&mut Vec<Value>));
 
 const DEEDS: [Deed; 17] = [
     ("an acknowledged write is not in the books", "I3", forget_a_write),
@@ -35,10 +35,13 @@ const DEEDS: [Deed; 17] = [
 pub(super) fn each_is_condemned(exam: &Path) {
     let text = fs::read_to_string(exam.join("history.jsonl")).unwrap();
     let history: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for (what, rule, deed) in DEEDS {
+    for (what, rule, deed) in DEEDS.into_iter().chain(operators::DEEDS) {
         let mut changed = history.clone();
         deed(&mut changed);
         assert!(changed != history, "nothing was done: {what}");
+        for (n, line) in changed.iter_mut().enumerate() {
+            line["n"] = json!(n + 1);
+        }
         let folder = tempfile::tempdir().unwrap();
         let lines: Vec<String> = changed.iter().map(Value::to_string).collect();
         fs::write(folder.path().join("history.jsonl"), lines.join("\n")).unwrap();
@@ -47,18 +50,18 @@ pub(super) fn each_is_condemned(exam: &Path) {
     }
 }
 
-fn is(line: &Value, event: &str) -> bool {
+pub(super) fn is(line: &Value, event: &str) -> bool {
     line["is"]["event"] == event
 }
 
 /// Calls by their numbers.
-fn calls(history: &[Value]) -> HashMap<u64, Value> {
+pub(super) fn calls(history: &[Value]) -> HashMap<u64, Value> {
     let sent = history.iter().filter(|line| is(line, "sent"));
     sent.map(|line| (line["is"]["call"].as_u64().unwrap(), line["is"].clone())).collect()
 }
 
 /// The indices of answers with an effect, each with its resource and operation; of the first answer of each operation.
-fn acknowledged(history: &[Value]) -> Vec<(usize, String, String)> {
+pub(super) fn acknowledged(history: &[Value]) -> Vec<(usize, String, String)> {
     let calls = calls(history);
     let mut found = Vec::new();
     for (index, line) in history.iter().enumerate() {
@@ -71,7 +74,7 @@ fn acknowledged(history: &[Value]) -> Vec<(usize, String, String)> {
     found
 }
 
-fn closing<'a>(history: &'a mut [Value], resource: &str) -> &'a mut Value {
+pub(super) fn closing<'a>(history: &'a mut [Value], resource: &str) -> &'a mut Value {
     history
         .iter_mut()
         .find(|line| is(line, "closed") && line["is"]["resource"] == resource)
@@ -91,7 +94,7 @@ fn change_the_content(history: &mut Vec<Value>) {
 }
 
 /// An effect in a store of an operation that was acknowledged.
-fn effects(history: &[Value], store: &str) -> Vec<usize> {
+pub(super) fn effects(history: &[Value], store: &str) -> Vec<usize> {
     let known: Vec<(String, String)> =
         acknowledged(history).into_iter().map(|(_, resource, operation)| (resource, operation)).collect();
     let wanted = |line: &Value| {

@@ -1,8 +1,6 @@
 //! Few connections, many clients that leave in the middle, and a pooler in between.
 
-use tokio::task::JoinSet;
-
-use crate::stories::hang_ups::{RULES, hang_ups_on, rounds};
+use crate::stories::hang_ups::{RULES, all_is_there, hang_ups_in_lanes, rounds};
 use crate::support::postgres::binaries::say;
 use crate::support::postgres::cluster::Cluster;
 use crate::support::postgres::load::{self, Addresses, Load};
@@ -11,9 +9,8 @@ use crate::support::postgres::replica::Site;
 use crate::support::postgres::shuffler::Shuffler;
 use crate::support::postgres::{fresh, needed_binaries, patience};
 
-/// Hang-ups over the whole test; in the long run 20,000, by `FENCEGATE_TEST_HANG_UPS`.
+/// Hang-ups over the whole test.
 const ROUNDS: usize = 600;
-const LANES: usize = 8;
 
 /// No session of the gateway stays in a transaction once nobody asks for anything.
 async fn nothing_is_left_open(cluster: &Cluster) {
@@ -34,20 +31,12 @@ async fn hang_ups_with_two_connections_leave_nothing_open() {
     let cluster = Cluster::start(binaries, &[]);
     let site = Site::new(&fresh(&cluster).await.url, &format!("max_connections = 2\n{RULES}"));
     let gateway = site.start();
-    let rounds = rounds(ROUNDS) / LANES;
-    let mut lanes = JoinSet::new();
-    for lane in 0..LANES {
-        let client = gateway.client();
-        lanes.spawn(async move { hang_ups_on(&format!("jobs/{lane}"), &client, rounds).await });
-    }
-    lanes.join_all().await;
+    let each = hang_ups_in_lanes(&gateway.client(), rounds(ROUNDS)).await;
+    println!("{each} hang-ups of each client");
     nothing_is_left_open(&cluster).await;
     gateway.kill();
     let second = site.start();
-    for lane in 0..LANES {
-        let read = second.client().get(&format!("/fenced/jobs/{lane}")).await;
-        assert_eq!(read.text(), format!("body of {rounds}"));
-    }
+    all_is_there(&second.client(), each).await;
     assert_eq!(second.terminate(), Some(0));
 }
 

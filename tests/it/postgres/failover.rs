@@ -1,12 +1,21 @@
 //! Strict synchronous replication: the primary is killed under load, its standby is promoted, and nothing that was
 //! acknowledged is lost.
+//!
+//! `FENCEGATE_TEST_FAILOVERS=n` promotes n standbys instead of one, here and where a lagging one takes over (`regress`), each
+//! time at another moment.
 
+use crate::support::postgres::binaries::Binaries;
 use crate::support::postgres::cluster::Cluster;
 use crate::support::postgres::load::{Addresses, Load, RULES};
 use crate::support::postgres::replica::{Site, recovered};
 use crate::support::postgres::{fresh, needed_binaries, patience};
 
 use super::opening::hosts;
+
+/// How often a standby is promoted.
+pub(super) fn failovers() -> usize {
+    std::env::var("FENCEGATE_TEST_FAILOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
 
 /// Waits until the primary holds every commit back until `second` has it.
 pub(super) async fn strictly_replicated(primary: &Cluster) {
@@ -26,6 +35,15 @@ pub(super) async fn strictly_replicated(primary: &Cluster) {
 async fn a_failover_to_a_synchronous_standby_loses_nothing() {
     let name = "postgres::failover::a_failover_to_a_synchronous_standby_loses_nothing";
     let Some(binaries) = needed_binaries(name) else { return };
+    let mut acknowledged = 0;
+    for trial in 0..failovers() {
+        acknowledged += lost_with_a_synchronous_standby(binaries, 200 + trial * 37 % 200).await;
+    }
+    println!("{} promoted, {acknowledged} acknowledged writes, all of them there", failovers());
+}
+
+/// How many writes were acknowledged before and after it, of which `before` are waited for before the primary is lost.
+async fn lost_with_a_synchronous_standby(binaries: &'static Binaries, before: usize) -> usize {
     let primary = Cluster::start(binaries, &[]);
     let database = fresh(&primary).await.name;
     let standby = primary.standby("second", &[]);
@@ -42,16 +60,18 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
 
     let addresses = Addresses::of(&[&first.base, &second.base]);
     let mut load = Load::start(8, &addresses, &["database_unavailable"]);
-    load.proceed(200, 30).await;
+    load.proceed(before, 30).await;
     primary.kill();
     standby.tell(&["SELECT pg_promote()"]).await;
     load.proceed(200, 60).await;
+    let acknowledged = load.acknowledged();
     load.finish_and_check(&second.client()).await;
     recovered(&first.client()).await;
     // What is in force now is said, not what was found at the start.
     let alone = durability().await;
     assert!(!alone.contains("FIRST 1 (second)"), "{alone}");
     assert_eq!((first.terminate(), second.terminate()), (Some(0), Some(0)));
+    acknowledged
 }
 
 /// The standby is gone: no commit is confirmed, so none is acknowledged; with it they go on.

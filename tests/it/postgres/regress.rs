@@ -4,12 +4,13 @@
 use serde_json::Value;
 
 use crate::support::client::{Client, Owned};
+use crate::support::postgres::binaries::Binaries;
 use crate::support::postgres::cluster::Cluster;
 use crate::support::postgres::load::{Addresses, Load, RULES};
 use crate::support::postgres::replica::{Site, recovered};
 use crate::support::postgres::{fresh, needed_binaries, patience};
 
-use super::failover::strictly_replicated;
+use super::failover::{failovers, strictly_replicated};
 use super::opening::hosts;
 
 /// What stopped each namespace.
@@ -110,8 +111,14 @@ async fn files_that_are_put_back_under_a_running_gateway_are_found_out() {
 }
 
 /// A primary, a standby that lags behind it, and writes that only the primary has: it is lost then, and the standby
-/// takes over.
-async fn promoted_with_lag(primary: &Cluster, standby: &Cluster, client: &Client, lease: &Owned) {
+/// takes over. So many writes are lost.
+async fn promoted_with_lag(
+    primary: &Cluster,
+    standby: &Cluster,
+    client: &Client,
+    lease: &Owned,
+    lost: usize,
+) {
     put(client, lease, "1").await;
     patience::until("the standby has it", 30, async || {
         let caught_up =
@@ -122,8 +129,9 @@ async fn promoted_with_lag(primary: &Cluster, standby: &Cluster, client: &Client
     })
     .await;
     standby.stop();
-    put(client, lease, "2").await;
-    put(client, lease, "3").await;
+    for number in 0..lost {
+        put(client, lease, &(2 + number).to_string()).await;
+    }
 }
 
 /// Broken: an asynchronous standby is promoted that lacks two acknowledged writes, and there is no witness. Must hold: the
@@ -132,6 +140,13 @@ async fn promoted_with_lag(primary: &Cluster, standby: &Cluster, client: &Client
 async fn a_lagging_standby_that_is_promoted_is_found_out_by_what_was_acknowledged() {
     let name = "postgres::regress::a_lagging_standby_that_is_promoted_is_found_out_by_what_was_acknowledged";
     let Some(binaries) = needed_binaries(name) else { return };
+    for trial in 0..failovers() {
+        lost_under_a_gateway(binaries, 2 + trial * 7 % 31).await;
+    }
+    println!("{} lagging standbys promoted under a gateway, each of them found out", failovers());
+}
+
+async fn lost_under_a_gateway(binaries: &'static Binaries, lost: usize) {
     let primary = Cluster::start(binaries, &[]);
     let database = fresh(&primary).await.name;
     let standby = primary.standby("second", &[]);
@@ -139,13 +154,13 @@ async fn a_lagging_standby_that_is_promoted_is_found_out_by_what_was_acknowledge
     let gateway = site.start();
     let client = gateway.client();
     let lease = client.acquire("ledger/a", "alice").await;
-    promoted_with_lag(&primary, &standby, &client, &lease).await;
+    promoted_with_lag(&primary, &standby, &client, &lease, lost).await;
     primary.kill();
     standby.begin();
     standby.tell(&["SELECT pg_promote()"]).await;
     let (detector, found) = tripped(&client).await;
     assert_eq!(detector, "acks", "{found}");
-    assert!(found.starts_with("2 of the last 3"), "{found}");
+    assert!(found.starts_with(&format!("{lost} of the last {}", lost + 1)), "{found}");
     assert_eq!(gateway.terminate(), Some(0));
 }
 
@@ -155,13 +170,20 @@ async fn a_lagging_standby_that_is_promoted_is_found_out_by_what_was_acknowledge
 async fn a_lagging_standby_that_is_promoted_while_no_gateway_runs_is_found_out_by_the_witness() {
     let name = "postgres::regress::a_lagging_standby_that_is_promoted_while_no_gateway_runs_is_found_out_by_the_witness";
     let Some(binaries) = needed_binaries(name) else { return };
+    for trial in 0..failovers() {
+        lost_while_no_gateway_runs(binaries, 2 + trial * 7 % 31).await;
+    }
+    println!("{} lagging standbys promoted without a gateway, each of them found out", failovers());
+}
+
+async fn lost_while_no_gateway_runs(binaries: &'static Binaries, lost: usize) {
     let primary = Cluster::start(binaries, &[]);
     let database = fresh(&primary).await.name;
     let standby = primary.standby("second", &[]);
     let site = Site::new(&hosts(&[&primary, &standby], &database), RULES);
     let gateway = site.start();
     let lease = gateway.client().acquire("ledger/a", "alice").await;
-    promoted_with_lag(&primary, &standby, &gateway.client(), &lease).await;
+    promoted_with_lag(&primary, &standby, &gateway.client(), &lease, lost).await;
     assert_eq!(gateway.terminate(), Some(0));
     primary.kill();
     standby.begin();
@@ -189,7 +211,7 @@ async fn a_survivor_holds_the_shared_witness_against_the_new_primary() {
     let site = Site::new(&hosts(&[&primary, &standby], &database), RULES);
     let (gateway, survivor) = (site.start(), site.start());
     let lease = gateway.client().acquire("ledger/a", "alice").await;
-    promoted_with_lag(&primary, &standby, &gateway.client(), &lease).await;
+    promoted_with_lag(&primary, &standby, &gateway.client(), &lease, 2).await;
     assert_eq!(gateway.terminate(), Some(0));
     primary.kill();
     standby.begin();

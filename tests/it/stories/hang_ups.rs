@@ -1,15 +1,27 @@
-//! Clients that hang up at every kind of moment: what they sent whole is decided once, what they did not never was.
+//! Clients that hang up at every byte of their requests and of the answers: what they sent whole is decided once, what they
+//! did not never was.
+//!
+//! `FENCEGATE_TEST_HANG_UPS=n` hangs up n times instead, here and with two connections to PostgreSQL
+//! (`postgres::connections`).
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
+use reqwest::Method;
 use serde_json::json;
+use tokio::task::JoinSet;
 
-use crate::support::client::Client;
+use crate::support::client::{Answer, Client};
 use crate::support::gateway::{Gateway, Process};
 
-/// Hang-ups over the whole test; `FENCEGATE_TEST_HANG_UPS` sets another number for a long run.
-const ROUNDS: usize = 2_000;
+/// Hang-ups over the whole test: more than there are bytes in a request and its answer.
+const ROUNDS: usize = 2_400;
+
+/// Clients at once.
+const LANES: usize = 8;
+
+/// Longer than any answer is.
+const ANSWER: usize = 1_000;
 
 pub(crate) const RULES: &str = "[namespaces.jobs]\npolicy = \"ordered\"\ngapless = true\n";
 
@@ -17,15 +29,6 @@ pub(crate) const RULES: &str = "[namespaces.jobs]\npolicy = \"ordered\"\ngapless
 pub(crate) fn rounds(usually: usize) -> usize {
     let named = std::env::var("FENCEGATE_TEST_HANG_UPS");
     named.map_or(usually, |number| number.parse().expect("FENCEGATE_TEST_HANG_UPS is a number"))
-}
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
 }
 
 /// Sends the first `cut` bytes of a request, reads at most `read` bytes of the answer, and is gone.
@@ -45,21 +48,42 @@ async fn a_hang_up_neither_loses_nor_doubles_a_write() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("fencegate.toml"), RULES).unwrap();
     let process = Process::start(folder.path());
-    let rounds = rounds(ROUNDS);
-    hang_ups_on("jobs/a", &process.client(), rounds).await;
+    let each = hang_ups_in_lanes(&process.client(), rounds(ROUNDS)).await;
+    println!("{} hang-ups", each * LANES);
     process.kill();
     // A second process reads all of it.
     let process = Process::start(folder.path());
-    let read = process.client().get("/fenced/jobs/a").await;
-    assert_eq!(read.text(), format!("body of {rounds}"));
+    all_is_there(&process.client(), each).await;
     assert_eq!(process.terminate(), Some(0));
 }
 
+/// So many hang-ups by several clients, each with a resource of its own. Says how many each of them made.
+pub(crate) async fn hang_ups_in_lanes(client: &Client, all: usize) -> usize {
+    let each = all / LANES;
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let client = client.clone();
+        // They begin at different bytes, so that all of them together are everywhere.
+        lanes.spawn(async move { hang_ups_on(&format!("jobs/{lane}"), &client, each, lane * each).await });
+    }
+    lanes.join_all().await;
+    each
+}
+
+/// The gateway has every write that was acknowledged, and nothing else.
+pub(crate) async fn all_is_there(client: &Client, each: usize) {
+    for lane in 0..LANES {
+        let read = client.get(&format!("/fenced/jobs/{lane}")).await;
+        assert_eq!(read.text(), format!("body of {each}"));
+        let resource = client.get(&format!("/v1/resources/jobs/{lane}")).await.expect(200);
+        assert_eq!(resource["commit"], each.to_string(), "a write was lost or doubled");
+    }
+}
+
 /// Writes to one resource, each of them hung up on once; then none is lost and none doubled.
-pub(crate) async fn hang_ups_on(name: &str, client: &Client, rounds: usize) {
+async fn hang_ups_on(name: &str, client: &Client, rounds: usize, first: usize) {
     let lease = client.post("/v1/leases", &json!({"resource": name, "ttl_ms": 3_600_000})).await.expect(201);
     let token = lease["fencing_token"].as_str().unwrap();
-    let mut dice = Dice(name.bytes().fold(42, |sum, byte| sum * 31 + u64::from(byte)));
     for sequence in 1..=rounds {
         let body = format!("body of {sequence}");
         let request = format!(
@@ -67,26 +91,32 @@ pub(crate) async fn hang_ups_on(name: &str, client: &Client, rounds: usize) {
              fencing-sequence: {sequence}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        // Half of them send all of it and leave before, in the middle of or after the answer; the others leave at some
+        // Every other one sends all of it and leaves before, in the middle of or after the answer; the others leave at some
         // byte of the request.
-        let whole = dice.below(2) == 0;
-        let cut = if whole { request.len() } else { 1 + dice.below(request.len() - 1) };
-        let (address, read) = (client.address().to_owned(), if whole { dice.below(600) } else { 0 });
+        let turn = first + sequence;
+        let (whole, at) = (turn.is_multiple_of(2), turn / 2);
+        let cut = if whole { request.len() } else { 1 + at % (request.len() - 1) };
+        let (address, read) = (client.address().to_owned(), if whole { at % ANSWER } else { 0 });
         tokio::task::spawn_blocking(move || hang_up(&address, request.as_bytes(), cut, read)).await.unwrap();
         settle(client, name, token, sequence, &body).await;
     }
-    let resource = client.get(&format!("/v1/resources/{name}")).await.expect(200);
-    assert_eq!(resource["commit"], rounds.to_string(), "a write was lost or doubled");
 }
 
 /// The caller comes back with the same operation: it is applied now, or it was, and one of the two is said.
 async fn settle(client: &Client, name: &str, token: &str, sequence: usize, body: &str) {
-    let sequence_text = sequence.to_string();
-    let answer = client
-        .put(name, token, &format!("op-{sequence}"), body, &[("fencing-sequence", &sequence_text)])
-        .await;
+    let path = format!("/fenced/{name}");
+    let request = || {
+        let request = client.request(Method::PUT, &path).header("fencing-token", token);
+        let request = request.header("idempotency-key", format!("op-{sequence}"));
+        request.header("fencing-sequence", sequence.to_string()).body(body.to_owned())
+    };
+    // A connection that had nothing to do may be closed in the moment in which it is used again.
+    let answer = match Answer::unless_gone(request()).await {
+        Some(answer) => answer,
+        None => Answer::of(request()).await,
+    };
     let receipt = if sequence == 1 { answer.expect(201) } else { answer.expect(200) };
-    assert_eq!(receipt["commit"], sequence_text);
+    assert_eq!(receipt["commit"], sequence.to_string());
 }
 
 /// A client that asks for a large document and never reads would otherwise keep a stopping gateway for ever.
