@@ -25,6 +25,8 @@ mod decision;
 #[cfg(test)]
 mod exam;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod issuers;

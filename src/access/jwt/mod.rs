@@ -269,6 +269,12 @@ impl Tokens {
     }
 }
 
+/// How many keys of a set would be used.
+#[cfg(feature = "fuzzing")]
+pub(super) fn usable_keys(set: &[u8]) -> Result<usize, String> {
+    Keys::read(set).map(|keys| keys.count())
+}
+
 fn refused(reason: &'static str) -> Denied {
     debug!(reason, "a token was refused");
     Denied::Refused

@@ -1,0 +1,1 @@
+//! What was found by feeding, each told by its name.
