@@ -267,6 +267,10 @@ pub const WAIT_SECONDS: u64 = 30;
 /// length in memory.
 pub const JSON_VALUES: usize = 8_192;
 
+/// Characters of a word that nobody knows which a refusal repeats, and up to which a neighbour is looked for: more than the
+/// longest known one has. What it costs to compare two words grows with the length of both.
+pub const WORD_CHARS: usize = 64;
+
 /// Log lines that wait for whoever reads standard error; further ones are thrown away.
 pub const LOG_LINES: usize = 8_192;
 

@@ -2,6 +2,7 @@
 
 use super::given::Given;
 use super::mistake::Mistakes;
+use crate::limits::WORD_CHARS;
 
 /// The keys of one table.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +164,9 @@ pub(super) fn list(words: &[&str]) -> String {
 
 /// The word that is most like `wrong`, where one is like it at all.
 pub(super) fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if wrong.chars().nth(WORD_CHARS).is_some() {
+        return None;
+    }
     let wrong = wrong.to_lowercase().replace('-', "_");
     words
         .map(|word| (likeness(&wrong, word), word))

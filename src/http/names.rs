@@ -10,6 +10,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::permission::Rules;
 use crate::domain::resource::{Address, NameError, Namespace, Path};
 use crate::domain::subject::Subject;
+use crate::limits::WORD_CHARS;
 
 use super::problem::{Code, Problem};
 
@@ -123,8 +124,11 @@ pub(super) fn acquisition_within(uri: &Uri, prefix: &str, suffix: &str) -> Resul
         .map_err(|error| Problem::new(Code::InvalidRequest, error.to_string()))
 }
 
-/// The known word that is nearest to a mistyped one.
+/// The known word that is nearest to a mistyped one. A word may be as long as a whole body; a long one has no neighbour.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.chars().nth(WORD_CHARS).is_some() {
+        return None;
+    }
     let scored = known.into_iter().map(|other| (strsim::jaro_winkler(word, other), other));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
     best.filter(|(likeness, _)| *likeness >= LIKENESS).map(|(_, other)| other)
@@ -212,6 +216,9 @@ mod tests {
     fn a_mistyped_word_finds_its_neighbour() {
         assert_eq!(nearest("resourc", ["resource", "holder"]), Some("resource"));
         assert_eq!(nearest("xyz", ["resource", "holder"]), None);
+        // Broken: a megabyte is compared with every known word, letter by letter, which takes seconds.
+        let long = "resource".repeat(1_000_000);
+        assert_eq!(nearest(&long, ["resource", "holder"]), None);
     }
 
     #[test]

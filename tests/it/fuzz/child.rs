@@ -44,6 +44,7 @@ pub(super) fn feed(name: &str) {
         .args(["fuzz::child::feeds_what_it_is_told_to", "--exact", "--nocapture", "--test-threads=1"])
         .env(NAME, name)
         .env(LAST, &last)
+        .env("RUST_BACKTRACE", "0")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -82,7 +83,7 @@ fn feeds_what_it_is_told_to() {
     let missing: Vec<_> = target.meets.iter().filter(|what| !feeder.met.0.contains_key(**what)).collect();
     let Feeder { met, slowest, .. } = feeder;
     println!(
-        "{name}: {} inputs and {made_up} changed ones, the slowest {slowest:?}, {}; {:?}",
+        "\n{name}: {} inputs and {made_up} changed ones, the slowest {slowest:?}, {}; {:?}",
         inputs.len(),
         peak(),
         met.0

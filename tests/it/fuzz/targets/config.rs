@@ -22,7 +22,7 @@ pub(super) const TARGET: Target = Target {
         "policy = \"ordered\"",
         "contract = \"immediate\"",
         "issuer = { external = \"trusted\" }",
-        "store = { url = \"http://h/b/\", class = \"conditional\", stamp = { header = \"x-s\" } }",
+        "store = { http = \"http://h/b/\", class = \"conditional\", stamp = { header = \"x-s\" } }",
         "class = \"serial\"",
         "stamp = { json = \"/_f\" }",
         "lease = { ttl_ms = 1000 }",

@@ -67,6 +67,12 @@ impl Met {
     }
 }
 
+/// The columns of a row as it stands in the corpus.
+#[cfg(test)]
+pub(crate) fn row_values(row: &[u8]) -> Vec<fencegate::ledger::fuzzing::Value> {
+    rows::values(cut(row, b'\n').1)
+}
+
 /// The text of an input, where it is one.
 fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()

@@ -60,7 +60,7 @@ fn run(data: &[u8], met: &mut Met) {
     let (name, rest) = cut(data, b'\n');
     let named = |table: &&Table| format!("{table:?}").to_lowercase().as_bytes() == name;
     let Some(table) = Table::ALL.iter().find(named) else { return met.note("no table") };
-    let values: Vec<Value> = rest.split(|byte| *byte == b'\n').map(value).collect();
+    let values = values(rest);
     let resource = ResourceName::parse("pages/a").expect("a name");
     let read = table.again(&resource, &values);
     met.read(&format!("{table:?}").to_lowercase(), &read);
@@ -92,6 +92,10 @@ fn is_another_spelling(table: Table, at: usize, was: &Value) -> bool {
         | Table::Audit
         | Table::Refusals => false,
     }
+}
+
+pub(super) fn values(lines: &[u8]) -> Vec<Value> {
+    lines.split(|byte| *byte == b'\n').map(value).collect()
 }
 
 fn value(line: &[u8]) -> Value {
