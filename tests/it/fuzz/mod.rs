@@ -6,6 +6,7 @@
 
 mod changes;
 mod child;
+mod folders;
 mod regressions;
 mod targets;
 

@@ -3,7 +3,7 @@
 
 use fencegate::domain::cell::{PointerCell, Unfit, has_place, stamp_text, stamped};
 use fencegate::domain::upstream::Stamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Met, Target, cut, text};
 
@@ -76,29 +76,26 @@ fn depth_of(body: &[u8]) -> usize {
     body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count()
 }
 
-/// Apart from the stamp both are the same document, where a plain reader takes it.
+/// Apart from the stamp, and the objects that were made for it, both are the same document, where a plain reader takes it.
 fn same_but(old: &[u8], new: &[u8], pointer: &str) {
-    let (Ok(mut old), Ok(mut new)) =
-        (serde_json::from_slice::<Value>(old), serde_json::from_slice::<Value>(new))
+    let (Ok(old), Ok(new)) = (serde_json::from_slice::<Value>(old), serde_json::from_slice::<Value>(new))
     else {
         return;
     };
-    for document in [&mut old, &mut new] {
-        without(document, pointer);
-    }
-    assert_eq!(old, new, "all that is not the stamp's stays");
+    let steps: Vec<String> =
+        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    assert!(same_beside(Some(&old), &new, &steps), "all that is not the stamp's stays: {old} {new}");
 }
 
-/// Takes the member out, and the objects that were made for it.
-fn without(document: &mut Value, pointer: &str) {
-    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
-    let name = name.replace("~1", "/").replace("~0", "~");
-    if let Some(Value::Object(members)) = document.pointer_mut(parent) {
-        members.remove(&name);
-        if members.is_empty() && !parent.is_empty() {
-            without(document, parent);
-        }
-    }
+fn same_beside(old: Option<&Value>, new: &Value, steps: &[String]) -> bool {
+    let Some((step, below)) = steps.split_first() else { return true };
+    let (nothing, Some(new)) = (Map::new(), new.as_object()) else { return false };
+    let old = old.and_then(Value::as_object).unwrap_or(&nothing);
+    let others = |members: &Map<String, Value>| -> Vec<(String, Value)> {
+        let others = members.iter().filter(|(name, _)| *name != step);
+        others.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    others(old) == others(new) && new.get(step).is_some_and(|new| same_beside(old.get(step), new, below))
 }
 
 fn pointer_cell(body: &[u8], met: &mut Met) {

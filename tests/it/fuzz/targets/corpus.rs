@@ -41,8 +41,12 @@ pub(crate) fn line(input: &[u8]) -> String {
             b'\\' => line.push_str("\\\\"),
             b'#' if at == 0 => line.push_str("\\x23"),
             b' '..=b'~' => line.push(char::from(*byte)),
-            _ => line.push_str(&format!("\\x{byte:02x}")),
+            _ => line.extend(['\\', 'x'].into_iter().chain([byte >> 4, byte & 15].map(digit))),
         }
     }
     line
+}
+
+fn digit(half: u8) -> char {
+    char::from_digit(u32::from(half), 16).unwrap_or('0')
 }
