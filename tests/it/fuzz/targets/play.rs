@@ -152,7 +152,8 @@ pub(super) async fn play(house: &House, asks: &[Ask], met: &mut Met) -> Given {
             met.note("applied");
             again(house, &ask, &answer, &after, met).await;
         }
-        let meant = path.contains("leases") && path.split('/').any(|segment| segment == given.id);
+        let whole = path.split('/').all(|segment| segment == given.id || !segment.contains(&given.id));
+        let meant = path.contains("leases") && path.contains(&given.id) && whole;
         if meant && !given.id.is_empty() && answer.status >= 400 {
             assert!(
                 !has(&answer.bytes, given.id.as_bytes()),
