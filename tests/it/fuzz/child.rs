@@ -78,7 +78,9 @@ fn feeds_what_it_is_told_to() {
     }
     let mut inputs = corpus(&name);
     inputs.push(Vec::new());
-    inputs.iter().for_each(|input| feeder.one(input));
+    for input in &inputs {
+        feeder.one(input);
+    }
     let made_up = feeder.change(&mut inputs);
     let missing: Vec<_> = target.meets.iter().filter(|what| !feeder.met.0.contains_key(**what)).collect();
     let Feeder { met, slowest, .. } = feeder;

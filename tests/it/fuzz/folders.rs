@@ -34,8 +34,8 @@ fn unpack(folder: &Path, target: &Target) {
         fs::write(into.join(format!("committed-{number:04}")), input).unwrap();
     }
     let quoted = |word: &&str| {
-        let bytes: String = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-        format!("\"{bytes}\"\n")
+        let bytes: Vec<String> = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+        format!("\"{}\"\n", bytes.concat())
     };
     fs::create_dir_all(folder.join("dictionaries")).unwrap();
     let words: String = target.words.iter().map(quoted).collect();

@@ -98,8 +98,11 @@ pub(super) const TARGET: Target = Target {
 /// Most bytes of an answer to a write.
 const MOST: u64 = 4_096;
 
-/// How long a store is waited for, and the door.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a store is waited for, which always answers or hangs up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the door is waited for, behind which a doubt may be looked into for longer.
+const DOOR: Duration = Duration::from_millis(500);
 
 /// What is asked for and of which kind of store in the first line; then what the store answers, one answer after another
 /// with a line `---` between. Afterwards it hangs up.
@@ -256,10 +259,7 @@ fn word_of(shown: &str) -> String {
 async fn read(upstream: &Upstream, allowed: &[String], met: &mut Met) {
     let address = Path::parse("s/a").and_then(|path| path.split(0)).expect("a name");
     let order = ReadOrder { address, head: false, query: None, headers: Vec::new() };
-    let answer = match upstream.read(order).await {
-        Err(_) => return met.note("read broken"),
-        Ok(answer) => answer,
-    };
+    let Ok(answer) = upstream.read(order).await else { return met.note("read broken") };
     met.note("read answered");
     assert!((200..=599).contains(&answer.status), "{}", answer.status);
     for name in answer.headers.keys() {
@@ -333,7 +333,7 @@ async fn through_the_door(call: &str, store: HttpStore, met: &mut Met) {
             .with("idempotency-key", "op-1"),
         _ => Ask { method: b"GET".to_vec(), path: b"/fenced/s/a".to_vec(), ..Ask::default() },
     };
-    let Some(answer) = house.patient_answer(ask.request().expect("a request"), PATIENCE * 2).await else {
+    let Some(answer) = house.patient_answer(ask.request().expect("a request"), DOOR).await else {
         return met.note(format!("{call} waits"));
     };
     hold(&ask, "/fenced/s/a", &answer);

@@ -80,6 +80,8 @@ pub(super) const TARGET: Target = Target {
         "200 reopen",
         "200 epoch",
         "200 everywhere",
+        "200 definition",
+        "200 resolve",
     ],
 };
 

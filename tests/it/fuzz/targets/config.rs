@@ -26,7 +26,7 @@ pub(super) const TARGET: Target = Target {
         "class = \"serial\"",
         "stamp = { json = \"/_f\" }",
         "lease = { ttl_ms = 1000 }",
-        "quota = { leases = 1 }",
+        "quota = { resources = 1 }",
         "[principals.w]",
         "permissions = { \"jobs\" = [\"read\"] }",
         "jwt_roles = [\"r\"]",

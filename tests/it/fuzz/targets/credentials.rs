@@ -2,7 +2,6 @@
 //! what was given out, and not one bit of it may differ.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -83,8 +82,8 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let pair = Ed25519KeyPair::from_seed_unchecked(&SEED).expect("a seed of 32 bytes");
     let x = URL_SAFE_NO_PAD.encode(pair.public_key());
     let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x}]});
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("keys.json");
+    // It stays, since it is read once more.
+    let path = tempfile::tempdir().expect("a folder").keep().join("keys.json");
     std::fs::write(&path, set.to_string()).expect("a file");
     let settings = JwtSettings {
         issuer: "https://issuer".to_owned(),
@@ -97,14 +96,8 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         roles_claim: Some("roles".to_owned()),
     };
     let (tokens, fetcher) = Tokens::open(settings, Arc::new(Hands)).expect("keys");
-    // One fetch, so that nobody waits for the first.
-    running().block_on(async {
-        let stop = CancellationToken::new();
-        let fetching = tokio::spawn(fetcher.run(stop.clone()));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        stop.cancel();
-        fetching.await.expect("the fetcher ends");
-    });
+    // It fetches once, and then sleeps for a day: whoever asks before waits for it.
+    std::thread::spawn(|| running().block_on(fetcher.run(CancellationToken::new())));
     let key = ApiKey::of([7; 6], [9; 32]);
     let name = PrincipalName::parse("worker").expect("a name");
     let principal = Principal {

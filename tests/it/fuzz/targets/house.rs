@@ -189,7 +189,7 @@ async fn whole(response: axum::response::Response) -> Option<Answer> {
         let mut frame = pin!(body.frame());
         match futures_util::poll!(frame.as_mut()) {
             std::task::Poll::Ready(Some(Ok(piece))) => {
-                bytes.extend_from_slice(piece.data_ref().map_or(&[], |data| data))
+                bytes.extend_from_slice(piece.data_ref().map_or(&[], |data| data));
             }
             std::task::Poll::Ready(Some(Err(error))) => panic!("an answer that breaks off: {error}"),
             std::task::Poll::Ready(None) => break,

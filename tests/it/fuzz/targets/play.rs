@@ -89,15 +89,12 @@ impl Given {
         let mut rest = bytes;
         while let Some((first, behind)) = rest.split_first() {
             let found = all.iter().find(|(name, _)| rest.starts_with(name.as_bytes()));
-            match found {
-                Some((name, value)) => {
-                    filled.extend_from_slice(value.as_bytes());
-                    rest = &rest[name.len()..];
-                }
-                None => {
-                    filled.push(*first);
-                    rest = behind;
-                }
+            if let Some((name, value)) = found {
+                filled.extend_from_slice(value.as_bytes());
+                rest = &rest[name.len()..];
+            } else {
+                filled.push(*first);
+                rest = behind;
             }
         }
         filled

@@ -52,6 +52,8 @@ pub(super) const TARGET: Target = Target {
         "audit read",
         "refusals read",
         "resources refused",
+        "a neighbour read",
+        "a neighbour refused",
     ],
 };
 
@@ -61,19 +63,37 @@ fn run(data: &[u8], met: &mut Met) {
     let named = |table: &&Table| format!("{table:?}").to_lowercase().as_bytes() == name;
     let Some(table) = Table::ALL.iter().find(named) else { return met.note("no table") };
     let values = values(rest);
-    let resource = ResourceName::parse("pages/a").expect("a name");
-    let read = table.again(&resource, &values);
+    let read = hold(*table, &values);
     met.read(&format!("{table:?}").to_lowercase(), &read);
-    let Ok(Some(written)) = read else { return };
-    let again = table.again(&resource, &written);
-    assert_eq!(
-        again.as_ref().ok().and_then(Option::as_ref),
-        Some(&written),
-        "what is written reads and is written so again"
-    );
-    for (at, (was, is)) in values.iter().zip(&written).enumerate() {
-        assert!(was == is || is_another_spelling(*table, at, was), "column {at}: {was:?} was read as {is:?}");
+    if read.is_err() {
+        return;
     }
+    // A row that is one: so is none of its neighbours that has an odd value in one column, or it is another one.
+    let odd =
+        [Value::Null, Value::Integer(-1), Value::Integer(0), Value::Integer(2), Value::Integer(i64::MAX)];
+    let odd =
+        odd.into_iter().chain([Value::Text(String::new()), Value::Blob(Vec::new()), Value::Blob(vec![0; 7])]);
+    for other in odd {
+        for at in 0..values.len() {
+            let mut changed = values.clone();
+            changed[at] = other.clone();
+            let read = hold(*table, &changed);
+            met.read("a neighbour", &read);
+        }
+    }
+}
+
+/// Reads a row and writes it again, which must come to the same.
+fn hold(table: Table, values: &[Value]) -> Result<(), String> {
+    let resource = ResourceName::parse("pages/a").expect("a name");
+    let Some(written) = table.again(&resource, values)? else { return Ok(()) };
+    let again = table.again(&resource, &written);
+    let again = again.as_ref().ok().and_then(Option::as_ref);
+    assert_eq!(again, Some(&written), "what is written reads and is written so again");
+    for (at, (was, is)) in values.iter().zip(&written).enumerate() {
+        assert!(was == is || is_another_spelling(table, at, was), "column {at}: {was:?} was read as {is:?}");
+    }
+    Ok(())
 }
 
 /// The few columns that have two spellings for one meaning; a gateway writes one of them.
