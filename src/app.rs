@@ -4,6 +4,9 @@ mod descriptors;
 mod desks;
 mod drain;
 mod framing;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod greet;
 mod keyfile;
 mod listen;

@@ -269,12 +269,13 @@ pub const WAIT_SECONDS: u64 = 30;
 /// The longest reason in an answer, in bytes: the longest name twice, and words around them. What somebody sent stands in it.
 pub const DETAIL_BYTES: usize = 4 * 1_024;
 
-/// The longest text that is compared with the words that could have been meant, in bytes.
-pub const COMPARED_BYTES: usize = 64;
-
 /// Values in one JSON request: four times what the largest batch has. A body of small values costs many times its
 /// length in memory.
 pub const JSON_VALUES: usize = 8_192;
+
+/// Characters of a word that nobody knows which a refusal repeats, and up to which a neighbour is looked for: more than the
+/// longest known one has. What it costs to compare two words grows with the length of both.
+pub const WORD_CHARS: usize = 64;
 
 /// Log lines that wait for whoever reads standard error; further ones are thrown away.
 pub const LOG_LINES: usize = 8_192;

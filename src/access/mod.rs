@@ -3,6 +3,9 @@
 //! No secret is kept here: a key is held against the hash of the one that was given out, a token against its issuer's public
 //! keys, and a certificate was verified when the connection was made.
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod jwt;
 pub mod key;
 pub mod pace;

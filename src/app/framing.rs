@@ -29,7 +29,7 @@ impl Seen {
 
 /// The heads of a connection, followed up to the first with `Transfer-Encoding`.
 #[derive(Default)]
-struct Heads {
+pub(super) struct Heads {
     at: At,
     line: Vec<u8>,
     is_begun: bool,
@@ -50,7 +50,7 @@ enum At {
 
 impl Heads {
     /// Looks at what has arrived. `true`: the last head, and it has one length.
-    fn look(&mut self, mut bytes: &[u8]) -> bool {
+    pub(super) fn look(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.at {
                 At::End => return false,

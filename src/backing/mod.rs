@@ -5,6 +5,9 @@
 
 mod address;
 mod cells;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod incoming;
 mod line;

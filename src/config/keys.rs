@@ -1,9 +1,8 @@
 //! The keys of a configuration: those of this version, those that come later, and the nearest to a wrong one.
 
-use crate::limits::COMPARED_BYTES;
-
 use super::given::Given;
 use super::mistake::Mistakes;
+use crate::limits::WORD_CHARS;
 
 /// The keys of one table.
 #[derive(Debug, Clone, Copy)]
@@ -165,7 +164,7 @@ pub(super) fn list(words: &[&str]) -> String {
 
 /// The word that is most like `wrong`, where one is like it at all.
 pub(super) fn nearest<'a>(wrong: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if wrong.len() > COMPARED_BYTES {
+    if wrong.chars().nth(WORD_CHARS).is_some() {
         return None;
     }
     let wrong = wrong.to_lowercase().replace('-', "_");

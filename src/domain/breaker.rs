@@ -67,7 +67,9 @@ impl Breaker {
         let mut parts = text.splitn(3, ' ');
         let detector = Detector::from_word(parts.next()?)?;
         let at = Timestamp::from_ms(parts.next()?.parse().ok()?);
-        Some(Self { detector, at, found: parts.next()?.to_owned() })
+        let read = Self { detector, at, found: parts.next()?.to_owned() };
+        // `+17` and `017` are numbers to Rust; a row has one spelling.
+        (read.to_string() == text).then_some(read)
     }
 }
 
@@ -86,6 +88,9 @@ mod tests {
             assert_eq!(Breaker::parse(&tripped.to_string()), Some(tripped));
         }
         assert_eq!(Breaker::parse("seal 17"), None);
+        // A second spelling of a number is no number of ours.
+        assert_eq!(Breaker::parse("seal +17 x"), None);
+        assert_eq!(Breaker::parse("seal 017 x"), None);
         assert_eq!(Breaker::parse("guess 17 x"), None);
     }
 }

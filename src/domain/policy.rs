@@ -285,7 +285,7 @@ fn read_definition(text: &str) -> Option<Definition> {
         "trusted" => Issuer::Trusted { max_jump: None },
         other => Issuer::Trusted { max_jump: Some(parse_decimal(other.strip_prefix("trusted+")?).ok()?) },
     };
-    let scope = value("scope")?.parse().ok()?;
+    let scope = parse_decimal(value("scope")?).ok()?.try_into().ok()?;
     if words.next().is_some() {
         return None;
     }
@@ -322,5 +322,9 @@ mod tests {
             }
         }
         assert!("store=document".parse::<Definition>().is_err());
+        let spelt = Definition::default().to_string();
+        for scope in ["scope=+0", "scope=00", "scope=65536", "scope=-0"] {
+            assert!(spelt.replace("scope=0", scope).parse::<Definition>().is_err(), "{scope}");
+        }
     }
 }

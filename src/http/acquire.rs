@@ -20,7 +20,7 @@ use crate::protocol::{Command, Outcome, Refusal};
 
 use super::body::Payload;
 use super::decide::{Subject, otherwise};
-use super::json::Object;
+use super::json::{Object, shown as shown_name};
 use super::leases::{self, PREFIX, control_body};
 use super::problem::{self, About, Code, Problem};
 use super::query::malformed;
@@ -130,7 +130,7 @@ fn resources_of(object: &mut Object, asked: &Asked<'_>) -> Result<Vec<ResourceNa
         let place = asked.place_of(name, Permission::Lease);
         let place = place.map_err(|problem| match names.len() {
             1 => problem,
-            _ => problem.within(&format!("resources[{index}] ({name:?}): ")),
+            _ => problem.within(&format!("resources[{index}] ({:?}): ", shown_name(name))),
         })?;
         let resource = place.address.resource;
         if resources.contains(&resource) {

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
+use crate::domain::counter::parse_decimal;
 use crate::domain::lease::Holder;
 use crate::domain::permission::Permission;
 use crate::domain::position::Position;
@@ -138,12 +139,10 @@ fn text_of(place: AuditPlace) -> String {
 }
 
 fn place_of(text: &str) -> Option<AuditPlace> {
-    let mut parts = text.split('.').map(|part| part.parse::<i64>().ok().filter(|number| *number >= 0));
+    let mut parts = text.split('.').map(|part| parse_decimal(part).ok());
     let (at, transaction, ordinal) = (parts.next()??, parts.next()??, parts.next()??);
-    let whole = |number: i64| u64::try_from(number).ok();
-    let place =
-        AuditPlace { at: Timestamp::from_ms(at), transaction: whole(transaction)?, ordinal: whole(ordinal)? };
-    parts.next().is_none().then_some(place)
+    let at = Timestamp::from_ms(i64::try_from(at).ok()?);
+    parts.next().is_none().then_some(AuditPlace { at, transaction, ordinal })
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
     fn a_cursor_reads_back_and_a_made_up_one_does_not() {
         let place = AuditPlace { at: Timestamp::from_ms(5), transaction: 7, ordinal: 0 };
         assert_eq!(place_of(&text_of(place)), Some(place));
-        for bad in ["", "1", "1.2", "1.2.x", "1.2.3.4", "-1.2.3"] {
+        for bad in ["", "1", "1.2", "1.2.x", "1.2.3.4", "-1.2.3", "+1.2.3", "01.2.3"] {
             assert_eq!(place_of(bad), None, "{bad}");
         }
     }

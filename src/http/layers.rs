@@ -105,8 +105,9 @@ async fn rendered(
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let known = [FENCING_GUARANTEE, FENCING_WARNING, RATELIMIT, RATELIMIT_POLICY];
         let kept = known.map(|name| (response.headers_mut().remove(&name), name));
-        response =
-            problem.render(&Instance { path: uri.path().to_owned(), request_id, trace_id, safe, data_plane });
+        let (path, found) =
+            (uri.path().to_owned(), data_plane || response.extensions().get::<Path>().is_some());
+        response = problem.render(&Instance { path, found, request_id, trace_id, safe, data_plane });
         for (value, name) in kept {
             if let Some(value) = value {
                 response.headers_mut().insert(name, value);

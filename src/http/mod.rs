@@ -305,7 +305,7 @@ fn not_allowed(route: &Route, head: &Parts, known: &Namespaces, caller: &Caller)
 async fn unknown(request: Request) -> Problem {
     let detail = format!(
         "there is nothing at {:?}; /openapi.yaml describes what there is (a slash inside an id is written %2F)",
-        problem::shown(request.uri().path())
+        problem::elsewhere(request.uri().path())
     );
     Problem::new(Code::NotFound, detail)
 }

@@ -10,7 +10,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::permission::Rules;
 use crate::domain::resource::{Address, NameError, Namespace, Path};
 use crate::domain::subject::Subject;
-use crate::limits::COMPARED_BYTES;
+use crate::limits::WORD_CHARS;
 
 use super::problem::{Code, Problem};
 
@@ -127,7 +127,7 @@ pub(super) fn acquisition_within(uri: &Uri, prefix: &str, suffix: &str) -> Resul
 /// The known word that is nearest to a mistyped one. Whatever is far longer than every word is not compared: that takes as
 /// long as the word is.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > COMPARED_BYTES {
+    if word.chars().nth(WORD_CHARS).is_some() {
         return None;
     }
     let scored = known.into_iter().map(|other| (strsim::jaro_winkler(word, other), other));
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(nearest("resourc", ["resource", "holder"]), Some("resource"));
         assert_eq!(nearest("xyz", ["resource", "holder"]), None);
         // Broken: comparing takes as long as the product of both lengths, and a body of megabytes is compared.
-        let long = format!("resource{}", "s".repeat(COMPARED_BYTES));
+        let long = format!("resource{}", "s".repeat(WORD_CHARS));
         assert_eq!(nearest(&long, ["resource", "holder"]), None);
         assert_eq!(nearest(&long[..16], ["resource", "holder"]), Some("resource"));
     }

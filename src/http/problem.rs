@@ -32,7 +32,7 @@ use super::wire::{self, MarkView, Shown};
 
 use blockers::BlockerJson;
 pub use code::Code;
-pub(super) use instance::{Instance, shown};
+pub(super) use instance::{Instance, elsewhere};
 pub(super) use refusal::{
     About, code_of, effect_of, effect_of_done, refused, refused_call, refused_member, refused_write,
 };

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::domain::counter::{CommitNo, Incarnation, Sequence};
+use crate::domain::counter::{CommitNo, Incarnation, Sequence, parse_decimal};
 use crate::domain::operation::OperationId;
 use crate::domain::permission::Permission;
 use crate::domain::position::Position;
@@ -274,8 +274,7 @@ impl Place {
 
 /// A number that a column holds.
 fn number(text: &str) -> Option<u64> {
-    let number: i64 = text.parse().ok()?;
-    u64::try_from(number).ok()
+    parse_decimal(text).ok()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::protocol::{Command, Outcome};
 use super::body::{Allowance, Payload, worked};
 use super::decide::Subject;
 use super::fenced::written;
-use super::json::{Object, invalid};
+use super::json::{Object, invalid, shown};
 use super::member::{Content, Draft, Words};
 use super::problem::{self, Code, Problem};
 use super::wire::{self, Shown};
@@ -178,9 +178,9 @@ fn method(object: &mut Object) -> Result<Method, Problem> {
     let Some(word) = object.text("method")? else {
         return Err(object.refuse("method", "it is missing; give PUT, POST or DELETE"));
     };
-    Method::from_word(&word)
-        .filter(|method| *method != Method::Patch)
-        .ok_or_else(|| object.refuse("method", &format!("it is {word:?}; it is one of PUT, POST, DELETE")))
+    Method::from_word(&word).filter(|method| *method != Method::Patch).ok_or_else(|| {
+        object.refuse("method", &format!("it is {:?}; it is one of PUT, POST, DELETE", shown(&word)))
+    })
 }
 
 fn draft(object: &mut Object, method: Method, known: &Namespaces, caller: &Caller) -> Result<Draft, Problem> {

@@ -35,7 +35,11 @@ pub(super) trait ReadCells<'r> {
 
     /// Zero or one.
     fn flag(&mut self) -> Result<bool, Self::Fault> {
-        Ok(self.integer()? != 0)
+        match self.integer()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(self.unreadable(&other.to_string())),
+        }
     }
 
     /// A number that is not negative.

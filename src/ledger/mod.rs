@@ -13,6 +13,9 @@ mod differences;
 mod driver;
 pub mod engine;
 pub mod events;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 pub mod keys;
 pub mod listening;

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::domain::counter::{Epoch, Token};
+use crate::domain::counter::{Epoch, Token, parse_decimal};
 use crate::domain::position::Position;
 use crate::domain::resource::ResourceName;
 use crate::domain::time::Timestamp;
@@ -133,7 +133,8 @@ fn read_resolution(text: &str) -> Option<Resolution> {
         ASSUMED => true,
         _ => return None,
     };
-    let (evidence, reason) = texts.split_at_checked(length.parse().ok()?)?;
+    let length = usize::try_from(parse_decimal(length).ok()?).ok()?;
+    let (evidence, reason) = texts.split_at_checked(length)?;
     Some(Resolution { assumed, evidence: evidence.to_owned(), reason: reason.to_owned() })
 }
 
@@ -184,7 +185,7 @@ mod tests {
             let said = Resolution { assumed, evidence: evidence.to_owned(), reason: reason.to_owned() };
             assert_eq!(resolution(&resolution_text(&said)), Ok(said));
         }
-        for text in ["", "said", "said 1\n", "told 0\n", "said 1\né"] {
+        for text in ["", "said", "said 1\n", "told 0\n", "said 1\né", "said +0\n", "said 00\n"] {
             assert_eq!(resolution(text), Err(UNREADABLE), "{text}");
         }
     }

@@ -64,8 +64,10 @@ pub(super) fn resource<'r, C: ReadCells<'r>>(
         barrier: Position::ZERO,
     };
     let bucket: Option<u8> = cells.maybe_whole()?;
-    if let (Some(lease), Some(bucket)) = (&mut row.lease, bucket) {
-        lease.bucket = Bucket(bucket);
+    match (&mut row.lease, bucket) {
+        (Some(lease), Some(bucket)) => lease.bucket = Bucket(bucket),
+        (Some(_) | None, None) => {}
+        (None, Some(_)) => return Err(cells.unreadable("the bucket of a lease that is not there")),
     }
     row.queue = packed::queue(cells.maybe_blob()?).map_err(|reason| cells.unreadable(reason))?;
     row.reason = cells.maybe_text()?.map(str::to_owned);

@@ -29,6 +29,8 @@ mod documents;
 #[cfg(test)]
 mod exam;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod issuers;

@@ -3,6 +3,7 @@
 use super::super::keys::{self, LATER, ROOT};
 use super::super::mistake::Mistakes;
 use super::{NAMESPACE_KEYS, NAMESPACES, PREFIX, SLIP_LETTERS, TABLE_KEYS, Variable};
+use crate::limits::WORD_CHARS;
 
 /// Why the rest of a namespace's variable is no key.
 pub(super) fn explain_unknown(rest: &str) -> String {
@@ -57,9 +58,11 @@ pub(super) fn refuse_slips(variable: &Variable<'_>, mistakes: &mut Mistakes) {
         "PLAINTEXT",
         "LIMITS",
     ];
+    let is_short = variable.name.len() <= WORD_CHARS;
     let near = known
         .into_iter()
         .chain(TABLE_KEYS.map(|(name, ..)| name))
+        .filter(|_| is_short)
         .map(|name| (strsim::damerau_levenshtein(name, variable.name), name))
         .filter(|(letters, _)| *letters <= SLIP_LETTERS)
         .min();

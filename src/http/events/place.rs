@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::domain::counter::Epoch;
+use crate::domain::counter::{Epoch, parse_decimal};
 use crate::domain::time::Timestamp;
 use crate::ledger::events::{EventPlace, Reached};
 
@@ -59,8 +59,7 @@ fn reached(text: &str) -> Option<Reached> {
 
 /// A number that a column holds.
 fn number(text: &str) -> Option<u64> {
-    let number: i64 = text.parse().ok()?;
-    u64::try_from(number).ok()
+    parse_decimal(text).ok()
 }
 
 #[cfg(test)]
@@ -71,8 +70,16 @@ mod tests {
     fn an_id_reads_back_and_a_made_up_one_does_not() {
         let text = "0a1b2c3d-2-1789286460000-17.3-9223372036854775807.0";
         assert_eq!(Place::parse(text).unwrap().text(), text);
-        for bad in ["", "0", "a-0-0-1.0", "a-0-0-1.0-2", "a-0-0-1.0-2.0-", "a-0-x-1.0-2.0", "a-0-0--1.0-2.0"]
-        {
+        for bad in [
+            "",
+            "0",
+            "a-0-0-1.0",
+            "a-0-0-1.0-2",
+            "a-0-0-1.0-2.0-",
+            "a-0-x-1.0-2.0",
+            "a-0-0--1.0-2.0",
+            "a-+0-0-1.0-2.0",
+        ] {
             assert_eq!(Place::parse(bad), None, "{bad}");
         }
     }

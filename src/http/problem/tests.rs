@@ -25,7 +25,8 @@ fn who_is_refused_in_one_moment_comes_back_in_several() {
 #[test]
 fn a_fault_of_a_read_changed_nothing() {
     let path = "/fenced/s/a".to_owned();
-    let instance = Instance { path, request_id: Uuid::nil(), trace_id: None, safe: true, data_plane: true };
+    let instance =
+        Instance { path, found: true, request_id: Uuid::nil(), trace_id: None, safe: true, data_plane: true };
     let answer = Problem::fault().render(&instance);
     assert_eq!(answer.headers().get("fencing-effect"), Some(&HeaderValue::from_static("none")));
 }

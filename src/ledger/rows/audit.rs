@@ -1,9 +1,7 @@
 //! Lines of the audit, and samples of what was refused.
 
-use crate::domain::counter::{Epoch, Token};
 use crate::domain::lease::Holder;
 use crate::domain::operation::OperationId;
-use crate::domain::position::Position;
 use crate::domain::principal::PrincipalName;
 use crate::domain::resource::ResourceName;
 use crate::domain::subject::Subject;
@@ -60,9 +58,7 @@ pub(in super::super) fn refusal<'r, C: ReadCells<'r>>(
     let number = cells.whole()?;
     let at: Timestamp = cells.time()?;
     let code = cells.text()?.to_owned();
-    let epoch = cells.maybe_counter(Epoch::new)?;
-    let token = cells.maybe_counter(Token::new)?;
-    let presented = epoch.zip(token).map(|(epoch, token)| Position::new(epoch, token));
+    let presented = cells.maybe_position()?;
     let operation_id = cells.maybe_parsed(OperationId::parse)?;
     let times = cells.whole()?;
     Ok(NotedRefusal { number, row: RefusalRow { resource, code, presented, operation_id, times, at } })

@@ -74,6 +74,9 @@ fn response<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<Option<SavedResponse>
     let tag_commit = cells.maybe_counter(CommitNo::new)?;
     let body = cells.maybe_blob()?;
     let relayed = relayed(cells)?;
+    if incarnation.is_some() != tag_commit.is_some() {
+        return Err(cells.unreadable("half an entity tag"));
+    }
     let etag = incarnation.zip(tag_commit).map(|(incarnation, commit)| EntityTag { incarnation, commit });
     match (done, commit, body) {
         (Some(done), Some(commit), Some(body)) => {
