@@ -34,7 +34,9 @@ pub(in super::super) fn announce(
     if deliberate::on(Bug::RefuseTheOlder) {
         let is_older = |intent: &&IntentRow| intent.record.position.is_below(position);
         let older: Vec<IntentRow> = scene.undecided().filter(is_older).cloned().collect();
-        older.iter().for_each(|older| scene.withdraw(older));
+        for older in &older {
+            scene.withdraw(older);
+        }
     }
     let intent = IntentRow {
         record: record(&scene, member, now),

@@ -10,7 +10,7 @@ use fencegate::deliberate::Bug;
 use super::child::run;
 use super::kills::{KILLS, killer_of};
 
-const MOST: Duration = Duration::from_secs(60);
+const MOST: Duration = Duration::from_mins(1);
 
 /// Sees nothing of floors.
 const BLIND: &str = "decision::fingerprint::parts_do_not_run_into_each_other";

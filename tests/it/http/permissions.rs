@@ -291,18 +291,18 @@ async fn a_request_id_of_another_principal_is_another_request() {
 /// writes with a token that it has come across. Must hold: without the permission to write a recorded answer is nobody's.
 #[tokio::test]
 async fn a_recorded_answer_is_given_to_those_only_who_may_write() {
-    let (reader, reads) = principal("reader", 1, &[("pages", &[Permission::Read])]);
+    let (reader, of_reader) = principal("reader", 1, &[("pages", &[Permission::Read])]);
     let may = [Permission::Read, Permission::Write, Permission::Lease];
-    let (writer, writes) = principal("writer", 2, &[("pages", &may)]);
+    let (writer, of_writer) = principal("writer", 2, &[("pages", &may)]);
     let house = House::built(Plan { principals: vec![reader, writer], ..Plan::default() }).await;
     let acquire = ask("POST", "/v1/leases").json(&json!({"resource": "pages/a"}));
-    let lease = house.call(acquire.with("authorization", &writes)).await.expect(201);
+    let lease = house.call(acquire.with("authorization", &of_writer)).await.expect(201);
     let put = write("PUT", "pages/a", lease["fencing_token"].as_str().unwrap(), "op-1").body("x");
-    house.call(put.clone().with("authorization", &writes)).await.expect(201);
-    let told = house.call(put.clone().with("authorization", &reads)).await;
+    house.call(put.clone().with("authorization", &of_writer)).await.expect(201);
+    let told = house.call(put.clone().with("authorization", &of_reader)).await;
     told.refused(403, "forbidden");
     assert_eq!(told.header("idempotent-replayed"), None);
-    house.call(put.with("authorization", &writes)).await.expect(201);
+    house.call(put.with("authorization", &of_writer)).await.expect(201);
 }
 
 /// Whoami tells a caller its own rules, and explains a verdict without telling whether there is anything of that name.
