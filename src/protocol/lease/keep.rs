@@ -3,8 +3,8 @@
 
 use super::super::command::{Release, Renew};
 use super::{
-    Context, Decision, Found, Inconsistent, LeaseState, Millis, Outcome, Refusal, Snapshot, Timestamp,
-    changed, ended, find, write_down,
+    Context, Decision, Found, Inconsistent, LeaseState, Outcome, Refusal, Snapshot, Timestamp, changed,
+    ended, find, write_down,
 };
 
 /// Renews a lease that is live, and nobody else's; an ended one is never brought back.
@@ -22,16 +22,16 @@ pub(in super::super) fn renew(
         Ok(asked) => asked,
         Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
     };
-    let live = match found.state_at(now) {
-        live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
+    match found.state_at(now) {
+        LeaseState::PendingBarrier | LeaseState::Held => {}
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }
-    };
+    }
     let mut after = found.lease.clone();
     after.ttl = asked.unwrap_or(found.lease.ttl);
     after.expires_at = held_at_most_until(&found, now.plus(after.ttl.millis()));
-    let view = found.view(&after, live, now)?;
+    let view = found.view(&after, now)?;
     let changes = if after == *found.lease { Vec::new() } else { vec![changed(found.lease, after)] };
     Ok(Decision { outcome: Outcome::Renewed(Box::new(view)), changes })
 }
@@ -63,8 +63,7 @@ pub(in super::super) fn release(
     };
     let mut after = found.lease.clone();
     after.state = state;
-    let mut view = found.view(&after, state, now)?;
-    view.remaining = Millis::default();
+    let view = found.view(&after, now)?;
     let mut changes = Vec::new();
     write_down(found.lease, state, now, &mut changes);
     Ok(Decision { outcome: Outcome::Released(Box::new(view)), changes })
