@@ -120,3 +120,29 @@ impl Namespaces {
         self.any.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_configured_of_a_namespace_is_found_under_its_name() {
+        // Broken: a namespace gets the rules, the address or the quota of another one. Must hold: its own, else those of all
+        // others where there are such, else none.
+        let name = |text| Namespace::parse(text).unwrap();
+        let some = NamespaceRules { max_body_bytes: 7, ..NamespaceRules::default() };
+        let metered = NamespaceRules { quota: Quota { bytes: Some(1), ..Quota::default() }, ..some };
+        let only = Namespaces::new(BTreeMap::from([(name("jobs"), some)]), None);
+        assert_eq!((only.rules(&name("jobs")), only.rules(&name("mail"))), (Some(&some), None));
+        assert!(!only.allows_any() && !only.have_quotas() && only.base(&name("jobs")).is_none());
+        let bases = BTreeMap::from([(name("jobs"), "http://store/".to_owned())]);
+        let based = only.with_bases(bases);
+        assert_eq!((based.base(&name("jobs")), based.base(&name("mail"))), (Some("http://store/"), None));
+        assert_eq!(based.rules(&name("jobs")), Some(&some));
+        let open = Namespaces::new(BTreeMap::from([(name("jobs"), some)]), Some(metered));
+        assert_eq!((open.rules(&name("jobs")), open.rules(&name("mail"))), (Some(&some), Some(&metered)));
+        assert!(open.allows_any() && open.have_quotas());
+        assert!(Namespaces::new(BTreeMap::from([(name("jobs"), metered)]), None).have_quotas());
+        assert!(Namespaces::default().allows_any() && !Namespaces::default().have_quotas());
+    }
+}

@@ -284,6 +284,13 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_that_is_given_twice_is_given() {
+        let twice: Permissions = [Read, Write, Read].into_iter().collect();
+        assert!(twice.has(Read) && twice.has(Write) && !twice.has(Lease) && !twice.is_none());
+        assert!(Permissions::NONE.is_none());
+    }
+
+    #[test]
     fn of_two_rules_with_one_prefix_the_later_one_holds() {
         let rules = rules(&[("jobs", &[Read]), ("jobs/", &[Write])]);
         assert_eq!(rules.all().len(), 1);

@@ -297,6 +297,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_definition_promises_only_what_can_be_kept() {
+        // Broken: a contract that nobody can keep is accepted. Must hold: an external issuer is `observed`, a registered one
+        // may be `immediate`; only the gateway's own leases bind, and only a contract that asks for it raises at an acquire.
+        use Contract::{Immediate, LeaseBound, Observed};
+        let trusted = Issuer::Trusted { max_jump: None };
+        let check = |issuer, contract| Definition { issuer, contract, ..Definition::default() }.check();
+        for contract in [Observed, Immediate, LeaseBound] {
+            assert_eq!(check(Issuer::Gateway, contract), Ok(()));
+            assert_eq!(check(trusted, contract).is_ok(), contract == Observed);
+            assert_eq!(check(Issuer::Registered, contract).is_ok(), contract != LeaseBound);
+            let definition = Definition { contract, ..Definition::default() };
+            assert_eq!(definition.raises_floor_on_acquire(), contract != Observed);
+        }
+        assert_eq!(check(trusted, Immediate), Err(DefinitionError::ImmediateNeedsRegistered));
+        assert_eq!(check(trusted, LeaseBound), Err(DefinitionError::LeaseBoundNeedsGateway));
+        let http = Store::Http(Class::Serial);
+        assert_eq!(Contract::default_of(Issuer::Gateway, Store::Document), Immediate);
+        for (issuer, store) in
+            [(Issuer::Gateway, http), (trusted, Store::Document), (Issuer::Registered, http)]
+        {
+            assert_eq!(Contract::default_of(issuer, store), Observed);
+        }
+        assert_eq!((Store::Document.class(), http.class()), (None, Some(Class::Serial)));
+        assert!(!Issuer::Gateway.is_external() && trusted.is_external() && Issuer::Registered.is_external());
+    }
+
+    #[test]
     fn a_recorded_definition_reads_back_as_itself() {
         let policies = [
             Policy::Single,

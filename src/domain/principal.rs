@@ -84,6 +84,8 @@ mod tests {
             assert_eq!(PrincipalName::parse(name).map(|name| name.to_string()), Ok(name.to_owned()));
         }
         assert_eq!(PrincipalName::parse(""), Err(PrincipalError::Length(0)));
+        assert!(PrincipalName::parse(&"x".repeat(MAX_PRINCIPAL_BYTES)).is_ok());
+        assert_eq!(PrincipalName::anonymous().as_str(), "anonymous");
         assert_eq!(PrincipalName::parse(&"x".repeat(129)), Err(PrincipalError::Length(129)));
         assert_eq!(PrincipalName::parse("a b"), Err(PrincipalError::Character { found: ' ', at: 2 }));
         assert_eq!(PrincipalName::parse("anonymous"), Err(PrincipalError::Reserved));

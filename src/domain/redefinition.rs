@@ -156,4 +156,57 @@ mod tests {
         }
         assert_eq!(to(|_| {}).meanings(), []);
     }
+
+    #[test]
+    fn each_part_that_changes_is_told_with_what_it_means() {
+        // Broken: an operator confirms a change and was told of another one. Must hold: the key, and the sentence for it.
+        use crate::domain::upstream::Class;
+
+        let from_to = |from: Issuer, to: Issuer| Redefinition {
+            from: Definition { issuer: from, ..Definition::default() },
+            to: Definition { issuer: to, ..Definition::default() },
+        };
+        let stores = |from: Store, to: Store| Redefinition {
+            from: Definition { store: from, ..Definition::default() },
+            to: Definition { store: to, ..Definition::default() },
+        };
+        let (far, trusted) = (Store::Http(Class::Serial), Issuer::Trusted { max_jump: None });
+        let bounded = Issuer::Trusted { max_jump: Some(3) };
+        for (change, key, part) in [
+            (to(|one| one.scope = 1), "scope", "other parts of the names"),
+            (stores(Store::Document, far), "store", "stay in the gateway's database"),
+            (stores(far, Store::Document), "store", "stay in the store"),
+            (stores(far, Store::Http(Class::Idempotent)), "store", "under another class"),
+            (from_to(Issuer::Gateway, Issuer::Registered), "issuer", "open leases can no longer"),
+            (from_to(Issuer::Gateway, trusted), "issuer", "open leases can no longer"),
+            (from_to(trusted, Issuer::Gateway), "issuer", "without a seal are refused"),
+            (from_to(trusted, Issuer::Registered), "issuer", "has to be registered first"),
+            (from_to(Issuer::Registered, bounded), "issuer", "no further than max_jump"),
+            (from_to(Issuer::Registered, trusted), "issuer", "however far"),
+            (to(|one| one.contract = Contract::Observed), "contract", "no longer raises the floor"),
+            (contract_to(Contract::Immediate), "contract", "everything older is refused"),
+            (to(|one| one.contract = Contract::LeaseBound), "contract", "refused at once"),
+            (to(|one| one.policy = Policy::Session), "policy", "goes on with If-Match"),
+            (to(|one| one.policy = Policy::Ordered { gapless: true }), "policy", "the next sequence"),
+            (to(|one| one.policy = Policy::Ordered { gapless: false }), "policy", "or with any"),
+            (back(Policy::Session), "policy", "may not write again"),
+        ] {
+            match change.meanings().as_slice() {
+                [one] => assert!(one.key == key && one.means.contains(part), "{one:?}: {part}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        let two = to(|one| (one.scope, one.store) = (1, far));
+        let told = two.refusal(true).unwrap();
+        assert!(told.starts_with("scope: ") && told.contains("; store: "), "{told}");
+    }
+
+    fn contract_to(contract: Contract) -> Redefinition {
+        let from = Definition { contract: Contract::Observed, ..Definition::default() };
+        Redefinition { from, to: Definition { contract, ..from } }
+    }
+
+    fn back(policy: Policy) -> Redefinition {
+        Redefinition { from: Definition { policy, ..Definition::default() }, to: Definition::default() }
+    }
 }

@@ -81,6 +81,15 @@ mod tests {
         assert!(matches!(Subject::parse("jobs"), Ok(Subject::Namespace(_))));
         assert!(matches!(Subject::parse("jobs/a"), Ok(Subject::Resource(_))));
         assert!(Subject::parse("").is_err());
+        let page = ResourceName::parse("jobs/a").unwrap();
+        let told = Subject::touching(&page).map(|subject| subject.to_string());
+        assert_eq!(told, ["jobs/a", "jobs", "*"]);
+        assert_eq!(Subject::from(page.clone()).bucket(), page.bucket());
+        assert_ne!(page.bucket(), Bucket(0));
+        assert_eq!(
+            (Subject::parse("jobs").unwrap().bucket(), Subject::Everywhere.bucket()),
+            (Bucket(0), Bucket(0))
+        );
         assert_eq!(Subject::parse("jobs/a").map(|subject| subject.to_string()), Ok("jobs/a".to_owned()));
     }
 }

@@ -149,7 +149,14 @@ mod tests {
             assert_eq!(one.id(), trace.id());
             assert!(spans[index + 1..].iter().all(|other| other.span() != one.span()), "{one:?}");
         }
+        // Two replicas that carry one operation name its spans alike.
+        assert_eq!(trace.below(0).span(), 0x98eb_a1e7_c990_4749_u64.to_be_bytes());
+        assert_eq!(trace.below(1).span(), 0x0205_eb39_6ea9_c6a1_u64.to_be_bytes());
+        assert_eq!(trace.trace(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736_u128.to_be_bytes());
+        assert!(!trace.with_sampling(false).is_sampled() && trace.with_sampling(false).id() == trace.id());
         let begun = Trace::begun(7, false);
+        assert_eq!(begun.span(), 0xd3c8_201d_52fd_2df4_u64.to_be_bytes());
+        assert_eq!(Trace::begun(0, true).header(), format!("00-{:032x}-2f32a78496c67c60-01", 1));
         assert_eq!(begun.header(), format!("00-{:032x}-{:016x}-00", 7, u64::from_be_bytes(begun.span())));
     }
 }

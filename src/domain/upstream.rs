@@ -371,6 +371,9 @@ mod tests {
     fn only_a_strong_tag_is_a_validator() {
         assert!(Validator::parse("\"a/b+c\"").is_some());
         assert!(Validator::parse("\"\"").is_some());
+        let longest = format!("\"{}\"", "x".repeat(MAX_VALIDATOR_BYTES - 2));
+        assert_eq!(Validator::parse(&longest).unwrap().as_str(), longest);
+        assert_eq!(Validator::parse(&longest.replacen('x', "xx", 1)), None);
         for text in ["W/\"a\"", "a", "\"a", "\"a\"b\"", "\"a b\"", "\""] {
             assert_eq!(Validator::parse(text), None, "{text}");
         }
@@ -382,5 +385,8 @@ mod tests {
         for status in 0..700 {
             assert_eq!(set.contains(status), REFUSED_STATUSES.contains(&status), "{status}");
         }
+        assert!(set.iter().eq(REFUSED_STATUSES));
+        let ends = StatusSet::of(&[0, 63, 64, 639, 640, 639]);
+        assert!(ends.iter().eq([0, 63, 64, 639]));
     }
 }

@@ -166,11 +166,11 @@ impl Found<'_> {
         })
     }
 
-    /// The lease, or another state of it, as its owner sees it.
-    fn view(&self, lease: &LeaseRow, state: LeaseState, now: Timestamp) -> Result<LeaseView, Inconsistent> {
+    /// The lease, or another state of it, as its owner sees it. A row that has not ended as a whole has ended on none of
+    /// its resources, so the first one tells.
+    fn view(&self, lease: &LeaseRow, now: Timestamp) -> Result<LeaseView, Inconsistent> {
         let first = self.members.first().ok_or_else(|| Inconsistent::because("a lease has no resource"))?;
-        let view = lease.view_at(now, &first.row, &first.namespace.row);
-        Ok(LeaseView { state, remaining: lease.remaining_at(now, state), ..view })
+        Ok(lease.view_at(now, &first.row, &first.namespace.row))
     }
 
     /// The ttl asked for, which has to suit every resource.
@@ -329,12 +329,12 @@ fn repeat(
             if let Change::LeaseChanged { before: _, after: held } = &held {
                 after = held.as_ref().clone();
             }
-            let view = found.view(&after, LeaseState::Held, now)?;
+            let view = found.view(&after, now)?;
             let outcome = granted(context, &after, view, true)?;
             Ok(Decision { outcome, changes: vec![held] })
         }
-        live @ (LeaseState::PendingBarrier | LeaseState::Held) => {
-            let view = found.view(earlier, live, now)?;
+        LeaseState::PendingBarrier | LeaseState::Held => {
+            let view = found.view(earlier, now)?;
             Ok(Decision::unchanged(granted(context, earlier, view, true)?))
         }
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {

@@ -1,8 +1,11 @@
 //! The grammars of the door: accepted exactly when a plain predicate, written apart from the parser, says so.
 
+mod answers;
 mod counters;
 mod headers;
+mod printed;
 mod resources;
+mod words;
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy};

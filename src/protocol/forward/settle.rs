@@ -26,7 +26,7 @@ const UNBOUND: [u16; 4] = [401, 403, 425, 429];
 /// the first one is still on its way.
 const OF_THE_REQUEST: [u16; 7] = [400, 405, 411, 413, 414, 415, 431];
 
-/// Far enough to be never: some 270 million years.
+/// Far enough to be never: some 280,000 years.
 const NEVER: Timestamp = Timestamp::from_ms(i64::MAX >> 10);
 
 /// Judges what was learnt of an attempt.

@@ -3,8 +3,8 @@
 
 use super::super::command::{Release, Renew};
 use super::{
-    Context, Decision, Found, Inconsistent, LeaseState, Millis, Outcome, Refusal, Snapshot, Timestamp,
-    changed, ended, find, write_down,
+    Context, Decision, Found, Inconsistent, LeaseState, Outcome, Refusal, Snapshot, Timestamp, changed,
+    ended, find, write_down,
 };
 use crate::deliberate::{self, Bug};
 
@@ -29,20 +29,20 @@ pub(in super::super) fn renew(
         Ok(asked) => asked,
         Err(error) => return Ok(Decision::refused(Refusal::TtlOutOfBounds(error))),
     };
-    let live = match found.state_at(now) {
-        live @ (LeaseState::PendingBarrier | LeaseState::Held) => live,
-        LeaseState::Released | LeaseState::Expired if deliberate::on(Bug::RenewReCreates) => LeaseState::Held,
+    match found.state_at(now) {
+        LeaseState::PendingBarrier | LeaseState::Held => {}
+        LeaseState::Released | LeaseState::Expired if deliberate::on(Bug::RenewReCreates) => {}
         state @ (LeaseState::Released | LeaseState::Expired | LeaseState::Superseded) => {
             return Ok(ended(&found, state, now));
         }
-    };
+    }
     let mut after = found.lease.clone();
     if deliberate::on(Bug::RenewReCreates) {
-        (after.state, after.ended_at) = (live, None);
+        (after.state, after.ended_at) = (LeaseState::Held, None);
     }
     after.ttl = asked.unwrap_or(found.lease.ttl);
     after.expires_at = held_at_most_until(&found, now.plus(after.ttl.millis()));
-    let view = found.view(&after, live, now)?;
+    let view = found.view(&after, now)?;
     let changes = if after == *found.lease { Vec::new() } else { vec![changed(found.lease, after)] };
     Ok(Decision { outcome: Outcome::Renewed(Box::new(view)), changes })
 }
@@ -74,8 +74,7 @@ pub(in super::super) fn release(
     };
     let mut after = found.lease.clone();
     after.state = state;
-    let mut view = found.view(&after, state, now)?;
-    view.remaining = Millis::default();
+    let view = found.view(&after, now)?;
     let mut changes = Vec::new();
     write_down(found.lease, state, now, &mut changes);
     Ok(Decision { outcome: Outcome::Released(Box::new(view)), changes })

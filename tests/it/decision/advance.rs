@@ -1,6 +1,7 @@
 //! Raising the floor without writing, and registering an external position.
 
 use fencegate::domain::policy::{Contract, Definition, Issuer};
+use fencegate::protocol::command::Write;
 use fencegate::protocol::rows::AuditVerb;
 use fencegate::protocol::{Change, Command, Outcome};
 
@@ -137,4 +138,20 @@ fn an_advance_is_told_in_the_record() {
     let mut later = world.clone();
     later.apply(&decision.changes);
     assert_eq!(later.decide(&advance).changes, []);
+}
+
+#[test]
+fn a_writer_that_may_not_raise_stays_at_the_floor() {
+    // Broken: whoever may write can fence everybody else out by naming a higher position. Must hold: without the permission
+    // to advance a write passes at the floor and not above it.
+    let mut world = world(Contract::Observed, Issuer::Trusted { max_jump: None });
+    world.advance(RESOURCE, "5");
+    for (position, code) in [("5", Code::Admitted), ("6", Code::AdvanceForbidden)] {
+        let mut members = world.members(&[put(PATH, "op", position)]);
+        for member in &mut members {
+            member.may_raise = false;
+        }
+        let command = Command::Write(Write::new(members, false).unwrap());
+        assert_eq!(word(&world.decide(&command).outcome), code, "{position}");
+    }
 }

@@ -347,3 +347,15 @@ fn an_operator_needs_no_token_and_no_lease() {
         }
     }
 }
+
+#[test]
+fn a_job_that_nobody_has_begun_can_be_called_off_and_has_nothing_to_revoke() {
+    // Broken: an owner of an external lease cannot cancel before the first write; or a revoke makes a resource of nothing.
+    // Must hold: both as for an operator.
+    for (verb, code) in [(Revoke, Code::NothingToControl), (Cancel, Code::Controlled)] {
+        let mut world = external(Issuer::Trusted { max_jump: None });
+        let control = call(verb, RESOURCE).under(&world, "5");
+        assert_eq!(word(&world.control(control)), code);
+        assert_eq!(word(&external(Issuer::Registered).control(call(verb, RESOURCE))), code);
+    }
+}

@@ -4,7 +4,9 @@ use fencegate::domain::lease::LeaseState;
 use fencegate::domain::policy::Contract;
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::control::ControlVerb;
+use fencegate::protocol::lease::free_in;
 use fencegate::protocol::outcome::{Blocked, Grant};
+use fencegate::protocol::rows::LeaseRow;
 
 use super::scene::{PATH, RESOURCE};
 use super::several::{A, world};
@@ -48,6 +50,27 @@ fn after_an_expiry_nobody_acquires_until_the_delay_is_over() {
     );
     world.wait_ms(1);
     assert_eq!(word(&world.tell(&acquire(RESOURCE, 9))), Code::Granted);
+}
+
+/// After how long whoever looks at this lease sees a free resource.
+fn left(world: &World, lease: Option<&LeaseRow>) -> u64 {
+    let namespace = world.snapshot.namespaces().next().unwrap();
+    free_in(lease, world.row(RESOURCE), namespace, Millis::new(DELAY_MS), world.now).get()
+}
+
+#[test]
+fn who_watches_a_lease_knows_when_to_look_again() {
+    // Broken: whoever waits looks all the time, or long after the lease was free. Must hold: nothing where there is no lease;
+    // what is left of it and of its delay, to the millisecond; and nothing from then on.
+    let mut world = delayed(Contract::Immediate);
+    let grant = world.acquire(RESOURCE);
+    assert_eq!(left(&world, None), 0);
+    for (pass, expected) in
+        [(0, TTL_MS + DELAY_MS), (TTL_MS, DELAY_MS), (DELAY_MS - 1, 1), (1, 0), (TTL_MS, 0)]
+    {
+        world.wait_ms(pass);
+        assert_eq!(left(&world, Some(world.lease(&grant.acquisition_id))), expected);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Compaction: over random namespaces, what is folded is refused as before, and what stays is judged as before.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use fencegate::domain::operation::Method;
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
@@ -9,15 +10,16 @@ use fencegate::domain::subject::Subject;
 use fencegate::domain::time::Millis;
 use fencegate::domain::upstream::Class;
 use fencegate::protocol::Command;
-use fencegate::protocol::rows::{Life, Mark, ResourceRow};
+use fencegate::protocol::rows::{Life, Mark, RequestKey, ResourceRow};
 use fencegate::protocol::whole::{Deed, WholeAct};
 
 use super::pruning::{row, token};
 use super::scene::{definitions, is_gateway};
+use crate::support::calls::{acquire_all, sweep};
 use crate::support::code::{Code, word};
 use crate::support::dice::Dice;
 use crate::support::draft::{Draft, delete, put};
-use crate::support::world::{World, acquire, at, name};
+use crate::support::world::{TTL_MS, World, acquire, at, name};
 
 const KEPT: Millis = Millis::new(30 * 86_400_000);
 
@@ -168,12 +170,28 @@ fn only_an_old_tombstone_with_nothing_left_is_folded() {
     assert!(!goes(altered(&world, |one| one.changed_at = row.changed_at.plus(Millis::new(1)))));
     assert!(!goes(altered(&world, |row| row.quarantined = Some("a test".to_owned()))));
     assert!(!goes(altered(&world, |one| one.issued = at(0, row.revoked_through.unwrap().token.get() + 1))));
+    let waited = |row: &mut ResourceRow| {
+        row.queue.join(&RequestKey([1; 32]), NonZeroU64::MIN, true, world.now.plus(KEPT), world.now);
+    };
+    assert!(!goes(altered(&world, waited)), "somebody waits for it");
     let mut owned = world.clone();
     let grant = owned.acquire("w/a");
     owned.wait_ms(KEPT.get());
     assert!(!goes(owned.clone()), "its newest position is admissible");
     let revoked = altered(&owned, |one| one.revoked_through = Some(one.issued));
     assert!(!goes(revoked.clone()), "its lease ended just now");
+    let mut lately = revoked.clone();
+    lately.tell(&sweep(&grant));
+    lately.wait_ms(TTL_MS - 1);
+    assert!(!goes(lately.clone()), "its lease ended less long ago than leases are known");
+    lately.wait_ms(1);
+    assert!(goes(lately));
+    let mut several = world.clone();
+    let both = several.grant(&acquire_all(&["w/a", "w/b"], 1));
+    several.release(&both.acquisition_id);
+    several.wait_ms(2 * KEPT.get());
+    let several = altered(&several, |one| one.revoked_through = Some(one.issued));
+    assert!(!goes(several), "its lease is told of by another resource too");
     let mut long_ago = revoked;
     long_ago.release(&grant.acquisition_id);
     long_ago.wait_ms(2 * KEPT.get());

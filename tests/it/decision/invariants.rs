@@ -15,6 +15,7 @@ fn row() -> ResourceRow {
         row.issued = token(10);
         row.revoked_through = Some(token(6));
         row.applied = Some(Mark { position: token(9), sequence: Sequence::new(4) });
+        row.pruned_through = Some(Mark { position: token(4), sequence: Sequence::new(2) });
     });
     scene.row()
 }
@@ -43,6 +44,9 @@ fn a_register_that_goes_back_is_named() {
         (altered(|row| row.applied = mark(8, 9)), "applied went back"),
         (altered(|row| row.applied = mark(9, 3)), "the applied sequence went back"),
         (altered(|row| row.applied = None), "applied was forgotten"),
+        (altered(|row| row.pruned_through = mark(3, 9)), "pruned_through went back"),
+        (altered(|row| row.pruned_through = mark(4, 1)), "pruned_through went back"),
+        (altered(|row| row.pruned_through = None), "pruned_through was forgotten"),
         (altered(|row| row.resource = name("w/other")), "one resource's row became another's"),
         (altered(|row| row.applied = mark(11, 1)), "what is published lies above the floor"),
     ] {
@@ -65,6 +69,8 @@ fn what_stays_or_goes_up_passes() {
         altered(|row| (row.floor, row.issued) = (token(11), token(11))),
         altered(|row| row.applied = mark(10, 1)),
         altered(|row| row.applied = mark(9, 5)),
+        altered(|row| row.pruned_through = mark(4, 3)),
+        altered(|row| row.pruned_through = mark(5, 1)),
         altered(|row| (row.life, row.revoked_through) = (Life::Deleted, Some(token(10)))),
         altered(|row| (row.incarnation, row.born) = (Incarnation::new(3).unwrap(), token(10))),
         altered(|row| row.life = Life::Cancelled),

@@ -3,7 +3,7 @@
 use fencegate::domain::counter::{CommitNo, Incarnation};
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::operation::Method;
-use fencegate::domain::policy::{Contract, Definition, Issuer};
+use fencegate::domain::policy::{Contract, Definition, Issuer, Policy};
 use fencegate::domain::position::Position;
 use fencegate::protocol::rows::{Done, EverywhereRow, Life, NamespaceRow};
 use fencegate::protocol::{Outcome, Refusal};
@@ -47,6 +47,27 @@ fn a_delete_leaves_a_tombstone_and_takes_every_target_along() {
     assert!(again.replayed && again.response.done == Done::Removed && again.response.etag.is_none());
     assert!(world.written(&create).replayed);
     assert_eq!(*world.row(RESOURCE), row);
+}
+
+#[test]
+fn the_answer_says_whether_there_was_content_before() {
+    // Broken: a client takes its edit for the first publication, or the first publication for an edit (201 and 200). Must
+    // hold: each target is created once, replaced from then on, and created again after it was removed.
+    let policy = Policy::Ordered { gapless: false };
+    let mut world = World::new(Definition { policy, ..base_of(Contract::Immediate) });
+    let owner = world.acquire(RESOURCE).fencing_tokens[0].0.clone();
+    let steps = [
+        (put(PATH, "first", owner.clone()), Done::Created),
+        (put(PATH, "second", owner.clone()), Done::Replaced),
+        (put("w/page/other", "third", owner.clone()), Done::Created),
+        (put(PATH, "fourth", owner.clone()).method(Method::Post), Done::Replaced),
+        (delete(PATH, "fifth", owner.clone()), Done::Removed),
+        (put(PATH, "sixth", owner), Done::Created),
+    ];
+    for (sequence, (draft, done)) in (1..).zip(steps) {
+        let written = world.written(&draft.clone().sequence(sequence));
+        assert_eq!(written.response.done, done, "{draft:?}");
+    }
 }
 
 #[test]

@@ -28,5 +28,6 @@ mod several;
 mod several_end;
 mod spoilers;
 mod sweep;
+mod told;
 mod transfer;
 mod unchanged;

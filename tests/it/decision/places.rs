@@ -1,13 +1,16 @@
 //! Whose a place in the queue is: of the delivery that waits in it last, and of nobody while that one is away.
 
+use std::num::NonZeroU64;
+
 use fencegate::domain::lease::WaitOrder;
 use fencegate::domain::policy::Contract;
-use fencegate::domain::time::Millis;
+use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::Command;
 use fencegate::protocol::command::{Acquire, Leave, Wait};
 use fencegate::protocol::control::ControlVerb;
 use fencegate::protocol::outcome::Blocked;
-use fencegate::protocol::queue::{KEPT_AFTER, RETURN, TURN};
+use fencegate::protocol::queue::{KEPT_AFTER, Queue, RETURN, TURN, Ticket};
+use fencegate::protocol::rows::RequestKey;
 
 use super::scene::{PATH, RESOURCE};
 use super::several::world;
@@ -98,6 +101,51 @@ fn a_place_that_was_left_is_kept_for_a_moment_only() {
     world.wait_ms(KEPT_AFTER.get());
     position(&mut world, &delivery(52, 2, true));
     assert_eq!(position(&mut world, &delivery(51, 3, true)), Some(2));
+}
+
+#[test]
+fn a_place_is_over_at_its_last_millisecond_whoever_looks() {
+    // Broken: one call counts a place that another has thrown away, and two callers are at the head. Must hold: at its end it
+    // is over for joining, leaving, serving and counting alike.
+    let at = Timestamp::from_ms;
+    let (one, two, three) = (RequestKey([1; 32]), RequestKey([2; 32]), RequestKey([3; 32]));
+    let mut queue = Queue::default();
+    for (key, until) in [(&one, 1_000), (&two, 2_000)] {
+        queue.join(key, NonZeroU64::MIN, true, at(until), at(0));
+    }
+    assert_eq!(Queue::of(queue.tickets().to_vec()), queue, "a row gives it back");
+    let waiting =
+        |now| (queue.waiting(at(now)), queue.place_of(&two, at(now)), queue.ahead_of(&two, at(now)));
+    assert_eq!(waiting(999), (2, Some((2, 1)), 1));
+    assert_eq!(waiting(1_000), (1, Some((2, 0)), 0));
+    assert_eq!((waiting(2_000), queue.place_of(&one, at(1_000))), ((0, None, 0), None));
+    let kept = |change: fn(&mut Queue, &RequestKey, Timestamp), now| {
+        let mut after = queue.clone();
+        change(&mut after, &three, at(now));
+        after.tickets().iter().map(|ticket: &Ticket| ticket.number).collect::<Vec<_>>()
+    };
+    let changes: [fn(&mut Queue, &RequestKey, Timestamp); 2] =
+        [|queue, key, now| queue.leave(key, NonZeroU64::MIN, false, now), Queue::serve];
+    for change in changes {
+        assert_eq!((kept(change, 999), kept(change, 1_000)), (vec![1, 2], vec![2]));
+    }
+    let join: fn(&mut Queue, &RequestKey, Timestamp) =
+        |queue, key, now| queue.join(key, NonZeroU64::MIN, true, now.plus(TURN), now);
+    assert_eq!((kept(join, 999), kept(join, 1_000)), (vec![1, 2, 3], vec![2, 3]));
+}
+
+#[test]
+fn a_place_is_kept_for_longer_only_where_that_is_worth_a_change_of_the_row() {
+    // Broken: each of a waiter's requests writes the row, because its clock is a few milliseconds on; or its place ends while
+    // it waits. Must hold: a second more changes nothing, and what is more than that does; less never does.
+    let at = Timestamp::from_ms;
+    let key = RequestKey([1; 32]);
+    for (until, expected) in [(4_000, 5_000), (5_999, 5_000), (6_000, 5_000), (6_001, 6_001)] {
+        let mut queue = Queue::default();
+        queue.join(&key, NonZeroU64::MIN, true, at(5_000), at(0));
+        queue.join(&key, NonZeroU64::MIN, false, at(until), at(1));
+        assert_eq!(queue.tickets()[0].until, at(expected), "{until}");
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Where records may be missing, the gateway does not claim what it no longer knows.
 
-use fencegate::domain::counter::Sequence;
+use fencegate::domain::counter::{Incarnation, Sequence};
 use fencegate::domain::operation::OperationState;
-use fencegate::protocol::Refusal;
-use fencegate::protocol::rows::Mark;
+use fencegate::domain::time::Millis;
+use fencegate::protocol::prune::{Prunable, Prune};
+use fencegate::protocol::rows::{EraRow, Mark};
+use fencegate::protocol::{Command, Refusal};
 
-use super::scene::{Scene, definitions, is_ordered};
+use super::scene::{RESOURCE, Scene, definitions, is_ordered};
 use super::spoilers::spoilers;
 use crate::support::code::{Code, word};
-use crate::support::world::at;
+use crate::support::world::{at, name, token};
 
 /// Records may be missing up to the write's own position and sequence.
 fn prune_through_here(scene: &mut Scene) {
@@ -111,4 +113,28 @@ fn above_the_mark_nothing_is_missing() {
 fn an_expired_operation_belongs_to_row_12() {
     // Broken: a dry run that names another row than the table. Must hold: the table lists it beside `stale_token`.
     assert_eq!(Refusal::OperationExpired.row(), Some(12));
+}
+
+#[test]
+fn a_life_is_forgotten_once_all_of_its_positions_may_be_missing() {
+    // Broken: which life a late position belonged to is forgotten while records of it stand, or never. Must hold: a life that
+    // began at 0 and one that began at 3 go once records may be missing up to where the next one began.
+    let second = Incarnation::new(2).unwrap();
+    for (through, left) in [(2, 2), (3, 1), (4, 1), (5, 1), (6, 0), (7, 0)] {
+        let mut scene = Scene::new(definitions()[0]);
+        let resource = name(RESOURCE);
+        scene.world.snapshot.insert_era(EraRow {
+            resource: resource.clone(),
+            incarnation: second,
+            born: token(3),
+        });
+        scene.alter(|row| {
+            (row.incarnation, row.born) = (Incarnation::new(3).unwrap(), token(6));
+            row.pruned_through = Some(Mark { position: token(through), sequence: None });
+        });
+        let what = Prunable::Operations { resource: resource.clone(), operations: Vec::new() };
+        scene.world.tell(&Command::Prune(Prune { kept: Millis::new(1), what }));
+        let eras: Vec<_> = scene.world.snapshot.eras(&resource).map(|(_, incarnation)| incarnation).collect();
+        assert_eq!(eras, [Incarnation::ONE, second][2 - left..], "{through}");
+    }
 }

@@ -5,7 +5,7 @@ use fencegate::domain::upstream::{Base, CellSeen, Class, Stamp, StampKind};
 use fencegate::protocol::command::{BarrierFinding, Finding};
 use fencegate::protocol::control::ControlVerb::{Cancel, Reopen, Revoke};
 use fencegate::protocol::outcome::{Attempt, BarrierStep};
-use fencegate::protocol::rows::{AuditVerb, Life};
+use fencegate::protocol::rows::{AuditVerb, Life, Mark, ResourceRow};
 use fencegate::protocol::{Change, Outcome};
 
 use super::{Far, PAGE, again, answered, far, stamp, success, tag, word, write};
@@ -92,6 +92,46 @@ fn what_nobody_here_has_written_stops_everything() {
             assert_eq!(code::word(&outcome), Code::Quarantined);
         }
     }
+}
+
+#[test]
+fn only_what_the_record_cannot_explain_proves_that_it_forgot() {
+    // Broken: a store that has gone back itself, or a cell of an ended epoch, stops the whole namespace as if the gateway's
+    // own database had lost something. Must hold: that alone which this record must know and does not.
+    let (_, sent) = doubtful();
+    let like = stamp(&sent);
+    let barrier = |position: u64, commit| Stamp {
+        kind: StampKind::Barrier,
+        position: token(position),
+        commit: CommitNo::new(commit).unwrap(),
+        operation_id: None,
+        ..like.clone()
+    };
+    let pruned = |through: u64| {
+        move |row: &mut ResourceRow| {
+            row.pruned_through = Some(Mark { position: token(through), sequence: None });
+        }
+    };
+    let shown = |next_epoch: bool, alter: &dyn Fn(&mut ResourceRow), seen: Stamp| {
+        let (mut far, sent) = doubtful();
+        let mut row = far.row().clone();
+        alter(&mut row);
+        far.world.snapshot.insert_resource(row);
+        let read = again(far.settle(&sent, Finding::Doubt));
+        if next_epoch {
+            far.world.begin_epoch("a");
+        }
+        let seen = Finding::Cell(CellSeen::Stamped(tag("other"), seen));
+        proves(&far.decide(read.taught(seen)).outcome)
+    };
+    let as_it_is = |_: &mut ResourceRow| {};
+    assert!(!shown(false, &as_it_is, barrier(2, 0)), "the store has gone back");
+    assert!(shown(false, &as_it_is, barrier(2, 2)) && shown(false, &as_it_is, barrier(4, 1)));
+    assert!(!shown(true, &as_it_is, barrier(2, 2)), "of an ended epoch");
+    assert!(shown(false, &as_it_is, stranger("unknown", &like)));
+    assert!(!shown(true, &as_it_is, stranger("unknown", &like)), "of an ended epoch");
+    assert!(!shown(false, &pruned(2), stranger("unknown", &like)), "its record may have been pruned");
+    assert!(shown(false, &pruned(1), stranger("unknown", &like)), "its record cannot have been");
 }
 
 #[test]
