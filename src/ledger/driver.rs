@@ -10,10 +10,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
+use crate::domain::counter::Epoch;
 use crate::domain::operation::Effect;
 use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
-use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
+use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Refusal};
 use crate::telemetry::metrics::Metrics;
 
 use super::changeset::ChangeSet;
@@ -176,7 +177,8 @@ impl<E: Engine> Driver<E> {
             let mut changes = ChangeSet::default();
             // Each against what is durable, not against what earlier members would have changed.
             let mut snapshot = loaded.snapshot.clone();
-            let answer = decide(&self.setting, None, &mut snapshot, job, loaded.now, &mut changes);
+            let answer =
+                decide(&self.setting, &self.guard, None, &mut snapshot, job, loaded.now, &mut changes);
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
         let answers: Vec<Answer> = batch.iter().map(answer).collect();
@@ -204,6 +206,7 @@ impl<E: Engine> Driver<E> {
             self.engine.rollback().await;
             return Err(EngineError::Unavailable(SUSPECTED.to_owned()));
         }
+        self.guard.epochs.read(&loaded.snapshot);
         Ok(loaded)
     }
 
@@ -229,7 +232,7 @@ impl<E: Engine> Driver<E> {
                 Ok(None)
             } else {
                 let meter = self.meter.as_deref().map(|meter| (meter, &mut pending));
-                decide(&self.setting, meter, &mut snapshot, job, loaded.now, &mut changes)
+                decide(&self.setting, &self.guard, meter, &mut snapshot, job, loaded.now, &mut changes)
             };
             answers.push(answer);
         }
@@ -246,6 +249,7 @@ impl<E: Engine> Driver<E> {
         match ended {
             CommitOutcome::Committed => {
                 self.guard.acks.remember(&changes.operations, loaded.now);
+                self.guard.epochs.committed(&changes);
                 if let Some(meter) = &self.meter {
                     meter.committed(&pending);
                 }
@@ -289,6 +293,7 @@ fn turn_away(batch: Vec<Job>) -> Vec<Job> {
 /// nothing and stops that job alone.
 fn decide(
     setting: &Setting,
+    guard: &Guard,
     meter: Option<(&Meter, &mut Pending)>,
     snapshot: &mut protocol::Snapshot,
     job: &Job,
@@ -296,11 +301,17 @@ fn decide(
     changes: &mut ChangeSet,
 ) -> Answer {
     let (Task::Command(command) | Task::Wait(command)) = &job.task else { return Ok(None) };
-    let context = setting.context();
+    // Looked at now, and not when the call came: the database may have gone back since.
+    let begun =
+        if let Command::Whole(act) = command.as_ref() { guard.begun(&act.subject) } else { Epoch::ZERO };
+    let context = setting.context(begun);
     match checked(&context, snapshot, command, now) {
         Ok(mut decision) => {
             if let Some(actor) = &job.actor {
                 decision.sign(actor);
+            }
+            if let Some(Refusal::IssuerBehind { .. }) = decision.outcome.refusal() {
+                guard.epochs.told_by_seals(command);
             }
             if let Some((meter, pending)) = meter {
                 meter.admit(pending, command, &decision.changes, snapshot, &setting.namespaces)?;
