@@ -61,7 +61,7 @@ fn deed(asked: &Asked<'_>, subject: &Subject, body: &[u8]) -> Result<Deed, Probl
             "send an Idempotency-Key: a copy of the call that comes late must not begin another epoch";
         return Err(Problem::new(Code::OperationIdRequired, detail));
     };
-    Ok(Deed::AdvanceEpoch { key, reason, leave_open, above: asked.hall.door.ledger.known_epoch() })
+    Ok(Deed::AdvanceEpoch { key, reason, leave_open })
 }
 
 /// The key names no operation that could be asked for.

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::domain::breaker::{Breaker, Detector};
-use crate::domain::counter::Epoch;
 use crate::domain::operation::Effect;
 use crate::domain::resource::Namespace;
 use crate::domain::subject::Subject;
@@ -39,13 +38,6 @@ impl Ledger {
             trip(&ledger.queues, ledger.reader.as_ref(), subject, detector, found).await
         });
         tripping.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
-    }
-
-    /// The highest epoch over all namespaces that the witness knows to have been begun, also where the database has
-    /// forgotten it.
-    #[must_use]
-    pub fn known_epoch(&self) -> Epoch {
-        Epoch::new(self.guard.course.known_epoch()).unwrap_or_default()
     }
 
     /// Acts on an outcome that proves that the database has gone back in time.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use tracing::{error, warn};
 
 use crate::deliberate::{self, Bug};
+use crate::domain::counter::Epoch;
 use crate::domain::operation::Effect;
 use crate::limits::{BATCH_COMMANDS, COMMIT_ATTEMPTS, COMMIT_DOUBTS, GATHER_COMMANDS};
 use crate::protocol::outcome::Verdict;
-use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome};
+use crate::protocol::{self, Change, Command, Context, Inconsistent, Outcome, Refusal};
 use crate::telemetry::metrics::Metrics;
 
 use super::changeset::ChangeSet;
@@ -174,7 +175,15 @@ impl<E: Engine> Driver<E> {
             // Each against what is durable, not against what earlier members would have changed.
             let mut snapshot = loaded.snapshot.clone();
             let mut nothing = Pending::default();
-            let answer = decide(&self.setting, &mut nothing, &mut snapshot, job, loaded.now, &mut changes);
+            let answer = decide(
+                &self.setting,
+                &self.guard,
+                &mut nothing,
+                &mut snapshot,
+                job,
+                loaded.now,
+                &mut changes,
+            );
             if changes.is_empty() { answer } else { Err(Unserved::Unavailable(Effect::None)) }
         };
         let answers: Vec<Answer> = batch.iter().map(answer).collect();
@@ -202,6 +211,7 @@ impl<E: Engine> Driver<E> {
             self.engine.rollback().await;
             return Err(EngineError::Unavailable(SUSPECTED.to_owned()));
         }
+        self.guard.epochs.read(&loaded.snapshot);
         Ok(loaded)
     }
 
@@ -226,7 +236,7 @@ impl<E: Engine> Driver<E> {
             let answer = if job.is_abandoned() {
                 Ok(None)
             } else {
-                decide(&self.setting, &mut pending, &mut snapshot, job, loaded.now, &mut changes)
+                decide(&self.setting, &self.guard, &mut pending, &mut snapshot, job, loaded.now, &mut changes)
             };
             answers.push(answer);
         }
@@ -251,6 +261,7 @@ impl<E: Engine> Driver<E> {
             CommitOutcome::Committed => {
                 self.guard.acks.remember(&changes.operations, loaded.now);
                 pending.commit();
+                self.guard.epochs.committed(&changes);
                 self.watch.committed(&changes);
                 self.stopped.committed(&changes);
                 tell::committed(&self.metrics, &changes, loaded.now);
@@ -291,6 +302,7 @@ fn turn_away(batch: Vec<Job>) -> Vec<Job> {
 /// nothing and stops that job alone.
 fn decide(
     setting: &Setting,
+    guard: &Guard,
     pending: &mut Pending,
     snapshot: &mut protocol::Snapshot,
     job: &Job,
@@ -298,11 +310,17 @@ fn decide(
     changes: &mut ChangeSet,
 ) -> Answer {
     let (Task::Command(command) | Task::Wait(command)) = &job.task else { return Ok(None) };
-    let context = setting.context();
+    // Looked at now, and not when the call came: the database may have gone back since.
+    let begun =
+        if let Command::Whole(act) = command.as_ref() { guard.begun(&act.subject) } else { Epoch::ZERO };
+    let context = setting.context(begun);
     match checked(&context, snapshot, command, now) {
         Ok(mut decision) => {
             if let Some(actor) = &job.actor {
                 decision.sign(actor);
+            }
+            if let Some(Refusal::IssuerBehind { .. }) = decision.outcome.refusal() {
+                guard.epochs.told_by_seals(command);
             }
             pending.admit(command, &decision.changes, snapshot, &setting.namespaces)?;
             for change in decision.changes {

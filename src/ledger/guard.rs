@@ -10,8 +10,11 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::domain::breaker::Detector;
+use crate::domain::counter::Epoch;
+use crate::domain::subject::Subject;
 
 use super::acks::Acks;
+use super::epochs::Epochs;
 use super::witness::{self, Course, Sighting, WitnessError, WitnessFile};
 
 /// One for all connections and committers of a process.
@@ -19,6 +22,7 @@ use super::witness::{self, Course, Sighting, WitnessError, WitnessFile};
 pub struct Guard {
     pub(super) course: Arc<Course>,
     pub(super) acks: Acks,
+    pub(super) epochs: Epochs,
     alarm: Mutex<Option<(Detector, String)>>,
     /// The same as whether the alarm holds something: looked at with each batch.
     is_raised: AtomicBool,
@@ -38,6 +42,7 @@ impl Guard {
         Self {
             course,
             acks: Acks::default(),
+            epochs: Epochs::default(),
             alarm: Mutex::default(),
             is_raised: AtomicBool::new(false),
             told: Notify::new(),
@@ -74,6 +79,13 @@ impl Guard {
             Ok(guard)
         });
         watching.await.unwrap_or_else(|error| Err(ended(error)))
+    }
+
+    /// The highest epoch that is known to have been begun in what an act is about: from the witness, and from all that this
+    /// process has seen.
+    pub(super) fn begun(&self, subject: &Subject) -> Epoch {
+        let witnessed = Epoch::new(self.course.known_epoch()).unwrap_or_default();
+        witnessed.max(self.epochs.begun(subject))
     }
 
     /// Says that the database has gone back. What was noticed first is what the breaker will tell.

@@ -12,6 +12,7 @@ pub mod compact;
 mod differences;
 mod driver;
 pub mod engine;
+mod epochs;
 pub mod events;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -48,6 +49,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::domain::counter::Epoch;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::Effect;
 use crate::domain::position::PresentedToken;
@@ -127,9 +129,9 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// What a decision needs beside the rows.
+    /// What a decision needs beside the rows, with an epoch that is known to have been begun.
     #[must_use]
-    pub const fn context(&self) -> Context<'_> {
+    pub const fn context(&self, begun: Epoch) -> Context<'_> {
         Context {
             namespaces: &self.namespaces,
             keyring: &self.keyring,
@@ -137,6 +139,7 @@ impl Setting {
             render: self.render,
             render_control: self.render_control,
             render_whole: self.render_whole,
+            begun,
         }
     }
 }

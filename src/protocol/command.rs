@@ -65,6 +65,38 @@ pub enum Command {
     Barrier(Barrier),
 }
 
+impl Command {
+    /// The positions that it presents under a seal of ours, each with its resource: each was issued once.
+    #[must_use]
+    pub fn sealed(&self) -> Vec<(&ResourceName, Position)> {
+        let is_ours = |claim: &Claim| matches!(claim.seal, SealVerdict::Valid(_));
+        let of = |resource, claim: &Claim| is_ours(claim).then_some((resource, claim.position));
+        match self {
+            Self::Write(write) => {
+                let members = write.members.iter();
+                members.filter_map(|member| of(&member.address.resource, &member.claim)).collect()
+            }
+            Self::Advance(advance) => of(&advance.resource, &advance.claim).into_iter().collect(),
+            Self::Control(control) => {
+                let claim = control.claim.as_ref();
+                claim.and_then(|claim| of(&control.resource, claim)).into_iter().collect()
+            }
+            Self::Acquire(_)
+            | Self::Renew(_)
+            | Self::Release(_)
+            | Self::Transfer(_)
+            | Self::Whole(_)
+            | Self::Sweep(_)
+            | Self::Prune(_)
+            | Self::Leave(_)
+            | Self::Settle(_)
+            | Self::Resume(_)
+            | Self::Resolve(_)
+            | Self::Barrier(_) => Vec::new(),
+        }
+    }
+}
+
 /// Most resources of one acquisition (`protocol.md` section 5).
 pub const MAX_RESOURCES: usize = 16;
 

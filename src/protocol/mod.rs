@@ -25,6 +25,7 @@ pub mod write;
 
 use uuid::Uuid;
 
+use crate::domain::counter::Epoch;
 use crate::domain::namespaces::{NamespaceRules, Namespaces};
 use crate::domain::policy::Definition;
 use crate::domain::principal::PrincipalName;
@@ -39,7 +40,7 @@ pub use rows::{NamespaceRow, ResourceRow};
 pub use snapshot::Snapshot;
 pub use wanted::Wanted;
 
-/// What a decision needs beside the rows: all of it fixed for the life of the process.
+/// What a decision needs beside the rows: all of it but `begun` is fixed for the life of the process.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The configured namespaces.
@@ -54,6 +55,10 @@ pub struct Context<'a> {
     pub render_control: for<'v> fn(&outcome::ControlView<'v>) -> Vec<u8>,
     /// Renders the answer of an act on a whole namespace, for the same reason.
     pub render_whole: for<'v> fn(&outcome::WholeView<'v>) -> Vec<u8>,
+    /// The highest epoch that is known to have been begun in what an act on a whole namespace is about, also where the
+    /// database has forgotten it. Like the time it is of the moment of the decision, and not of the moment of the call:
+    /// what the database loses while a call waits for its turn must bind that call too.
+    pub begun: Epoch,
 }
 
 /// A decided command.

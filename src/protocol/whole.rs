@@ -54,8 +54,6 @@ pub enum Deed {
         reason: String,
         /// Whether operations that are undecided may go on under the epoch that ends.
         leave_open: bool,
-        /// An epoch that is known to have been begun, also where the database has forgotten it: the new one lies above.
-        above: Epoch,
     },
     /// Make the definition that this process was configured with the recorded one.
     ChangeDefinition(DefinitionChange),
@@ -114,8 +112,8 @@ pub(super) fn decide(
     match &act.deed {
         Deed::Fold { .. } => Err(Inconsistent::because("tombstones are folded in one namespace at a time")),
         Deed::Trip(breaker) => Ok(trip(snapshot, act, breaker, rows, changes)),
-        Deed::AdvanceEpoch { key, reason, leave_open, above } => {
-            let call = Call { key, reason, leave_open: *leave_open, above: *above };
+        Deed::AdvanceEpoch { key, reason, leave_open } => {
+            let call = Call { key, reason, leave_open: *leave_open };
             Ok(advance_epoch(context, snapshot, act, &call, rows, changes, now))
         }
         Deed::NotePolicy { what } => {
@@ -187,7 +185,6 @@ struct Call<'a> {
     key: &'a OperationId,
     reason: &'a str,
     leave_open: bool,
-    above: Epoch,
 }
 
 impl Call<'_> {
@@ -225,7 +222,7 @@ fn advance_epoch(
     }
     let everywhere = (act.subject == Subject::Everywhere).then(|| snapshot.everywhere());
     // An epoch that was begun and forgotten is not begun again: what was issued in it would be admissible once more.
-    let Some(epoch) = highest_epoch(&rows, everywhere).max(call.above).next() else {
+    let Some(epoch) = highest_epoch(&rows, everywhere).max(context.begun).next() else {
         return Decision::refused(Refusal::CounterExhausted(Counter::Epoch));
     };
     if let Some(before) = everywhere {

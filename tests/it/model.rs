@@ -7,13 +7,17 @@ mod bounds;
 mod calls;
 mod forgetting;
 mod forward;
+mod frontier;
 mod history;
 mod key;
+mod odd;
 mod owners;
 mod promises;
 mod regress;
 mod search;
 mod steps;
+mod verdicts;
+mod wrong;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +25,7 @@ use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
 
 use self::bounds::Bounds;
 use self::search::{Met, search};
+use self::verdicts::Word;
 use crate::support::code::Code;
 
 const SINGLE: Policy = Policy::Single;
@@ -42,6 +47,8 @@ fn explored(name: &str, bounds: &Bounds) -> Met {
     let definition = bounds.world.definition();
     let (states, transitions, depth) = (met.states, met.transitions, met.depth);
     println!("{name}: {definition}: {states} states, {transitions} transitions, depth {depth}, complete");
+    let codes = met.codes.keys().chain(met.acts.keys()).map(|code| Word::Told(*code));
+    verdicts::met(format!("documents: {name}"), states, transitions, codes);
     met
 }
 
@@ -159,6 +166,7 @@ fn gateway_observed() {
     for (policy, generations, epochs) in [(SINGLE, 3, 0), (ORDERED, 2, 0), (GAPLESS, 2, 1), (SESSION, 2, 1)] {
         one_page(definition(policy, Contract::Observed, Issuer::Gateway), generations, epochs);
     }
+    verdicts::ended("gateway_observed");
 }
 
 #[test]
@@ -166,6 +174,7 @@ fn gateway_immediate() {
     for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 2), (SESSION, 2)] {
         one_page(definition(policy, Contract::Immediate, Issuer::Gateway), generations, 1);
     }
+    verdicts::ended("gateway_immediate");
 }
 
 #[test]
@@ -173,6 +182,7 @@ fn gateway_lease_bound() {
     for (policy, generations) in [(SINGLE, 3), (ORDERED, 2), (GAPLESS, 2), (SESSION, 2)] {
         one_page(definition(policy, Contract::LeaseBound, Issuer::Gateway), generations, 1);
     }
+    verdicts::ended("gateway_lease_bound");
 }
 
 #[test]
@@ -184,6 +194,7 @@ fn trusted_issuers() {
     for policy in [SINGLE, GAPLESS, SESSION] {
         one_page(definition(policy, Contract::Observed, Issuer::Trusted { max_jump: Some(1) }), 3, 0);
     }
+    verdicts::ended("trusted_issuers");
 }
 
 #[test]
@@ -193,6 +204,7 @@ fn registered_issuers() {
             one_page(definition(policy, contract, Issuer::Registered), generations, 1);
         }
     }
+    verdicts::ended("registered_issuers");
 }
 
 #[test]
@@ -204,6 +216,7 @@ fn breakers_that_trip_at_any_time() {
     }
     stopped_page(definition(SINGLE, Contract::Observed, Issuer::Trusted { max_jump: None }), 2);
     stopped_page(definition(GAPLESS, Contract::Immediate, Issuer::Registered), 2);
+    verdicts::ended("breakers_that_trip_at_any_time");
 }
 
 #[test]
@@ -221,6 +234,7 @@ fn transfers_and_control_calls() {
     ] {
         calls(definition(SINGLE, Contract::Observed, issuer), 3, epochs);
     }
+    verdicts::ended("transfers_and_control_calls");
 }
 
 #[test]
@@ -241,6 +255,7 @@ fn records_are_forgotten_at_any_time() {
             assert!(met.codes.contains_key(&code), "{definition}: {code:?} in {:?}", met.codes);
         }
     }
+    verdicts::ended("records_are_forgotten_at_any_time");
 }
 
 #[test]
@@ -257,6 +272,7 @@ fn records_of_control_calls_are_forgotten_at_any_time() {
             assert!(met.codes.contains_key(&code), "{definition}: {code:?} in {:?}", met.codes);
         }
     }
+    verdicts::ended("records_of_control_calls_are_forgotten_at_any_time");
 }
 
 #[test]
@@ -265,6 +281,7 @@ fn batches_over_targets_of_one_page() {
         batches(definition(policy, Contract::Immediate, Issuer::Gateway), &["w/a"], 2);
         batches(definition(policy, Contract::Observed, Issuer::Trusted { max_jump: None }), &["w/a"], 2);
     }
+    verdicts::ended("batches_over_targets_of_one_page");
 }
 
 #[test]
@@ -273,4 +290,5 @@ fn batches_over_two_pages() {
         batches(definition(policy, Contract::LeaseBound, Issuer::Gateway), &["w/a", "w/b"], 1);
         batches(definition(policy, Contract::Immediate, Issuer::Registered), &["w/a", "w/b"], 2);
     }
+    verdicts::ended("batches_over_two_pages");
 }

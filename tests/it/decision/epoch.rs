@@ -1,5 +1,6 @@
 //! After an operator advanced the epoch every older position is stale for ever, and no counter restarts.
 
+use fencegate::domain::counter::Epoch;
 use fencegate::domain::lease::LeaseState;
 use fencegate::domain::policy::{Contract, Definition, Issuer};
 use fencegate::protocol::{Outcome, Refusal};
@@ -122,4 +123,19 @@ fn the_floor_of_a_later_epoch_is_its_start() {
     assert_eq!(world.written(&first).floor.to_string(), "1.0");
     let new = world.acquire(RESOURCE);
     assert_eq!(world.written(&put(PATH, "second", new.fencing_tokens[0].0.clone())).floor, at(1, 2));
+}
+
+#[test]
+fn an_epoch_that_was_begun_and_forgotten_is_not_begun_again() {
+    // Broken: an advance counts from the rows alone, and what was issued in the epoch that they have forgotten is admissible
+    // once more. Must hold: the new one lies above the rows and above every epoch that is known to have been begun.
+    for (recorded, known, new) in [(0, 0, 1), (0, 3, 4), (2, 1, 3), (5, 5, 6)] {
+        let mut world = world(Contract::Immediate, Issuer::Gateway);
+        world.acquire(RESOURCE);
+        world.set_epoch(recorded);
+        world.begun = Epoch::new(known).unwrap();
+        world.begin_epoch("new");
+        let grant = world.acquire("w/other");
+        assert_eq!(grant.view.lease.position, at(new, 1), "{recorded} is recorded, {known} is known");
+    }
 }

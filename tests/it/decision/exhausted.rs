@@ -142,12 +142,8 @@ fn after_the_last_epoch_none_is_begun() {
     world.begin_epoch("a");
     let before = world.snapshot.clone();
     let key = fencegate::domain::operation::OperationId::parse("b").unwrap();
-    let deed = fencegate::protocol::whole::Deed::AdvanceEpoch {
-        key,
-        reason: "r".to_owned(),
-        leave_open: false,
-        above: fencegate::domain::counter::Epoch::ZERO,
-    };
+    let deed =
+        fencegate::protocol::whole::Deed::AdvanceEpoch { key, reason: "r".to_owned(), leave_open: false };
     assert_eq!(world.whole(deed), Outcome::Refused(Refusal::CounterExhausted(Counter::Epoch)));
     assert_eq!(world.snapshot, before);
     assert_eq!(world.acquire(PAGE).view.lease.position, at(MAX, 2));

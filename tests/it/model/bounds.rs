@@ -3,6 +3,7 @@
 use fencegate::domain::policy::{Definition, Issuer, Policy};
 use fencegate::protocol::command::Member;
 
+use super::wrong::Bug;
 use crate::support::draft::{Draft, delete, put};
 use crate::support::world::World;
 
@@ -28,6 +29,8 @@ pub(super) struct Bounds {
     pub(super) forgets_calls: bool,
     /// Whether leases are handed over, and resources revoked, cancelled and reopened.
     pub(super) calls: bool,
+    /// What is done wrongly.
+    pub(super) bug: Option<Bug>,
 }
 
 /// One write, but for its token. Zero stands for "not given" in sequence and incarnation.
@@ -138,6 +141,7 @@ impl Bounds {
             templates: Vec::new(),
             batches: Vec::new(),
             calls: false,
+            bug: None,
             prunes: false,
             forgets_calls: false,
         }

@@ -1,12 +1,13 @@
-//! Breadth first through every history of a small world, each state once.
+//! Through every history of a small world, each state once.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fencegate::domain::time::{Millis, Timestamp};
-use fencegate::protocol::{Change, Decision, Outcome, Refusal, Snapshot, decide};
+use fencegate::protocol::{Change, Command, Decision, Outcome, Refusal, Snapshot, decide};
 
 use super::bounds::Bounds;
+use super::frontier::{Frontier, Waiting};
 use super::history::History;
 use super::key::key;
 use super::promises::changes_nothing;
@@ -21,8 +22,6 @@ struct State {
     snapshot: Snapshot,
     history: History,
     now: Timestamp,
-    /// Index in the list of parents, for the story of a failure.
-    number: usize,
 }
 
 /// What a search met.
@@ -32,54 +31,48 @@ pub(super) struct Met {
     pub(super) transitions: u64,
     pub(super) depth: usize,
     pub(super) codes: BTreeMap<Code, u64>,
+    /// The same of acts on everything.
+    pub(super) acts: BTreeMap<Code, u64>,
     /// The verdicts of writes with several members.
     pub(super) mixtures: BTreeSet<Vec<Code>>,
 }
 
+fn start(bounds: &Bounds) -> State {
+    State { snapshot: Snapshot::default(), history: History::new(bounds.pages.len()), now: bounds.world.now }
+}
+
 /// Searches until nothing new is found: the world is complete then.
 pub(super) fn search(bounds: &Bounds) -> Met {
-    let start = State {
-        snapshot: Snapshot::default(),
-        history: History::new(bounds.pages.len()),
-        now: bounds.world.now,
-        number: 0,
-    };
-    let mut met = Met { states: 1, ..Met::default() };
-    let mut seen = HashSet::from([key(&start.snapshot, &start.history, start.now)]);
-    let mut parents = vec![(0, Step::Tick)];
-    let mut frontier = vec![start];
-    while !frontier.is_empty() {
-        let mut next = Vec::new();
-        for state in &frontier {
-            for step in state.history.steps(bounds) {
-                let made = catch_unwind(AssertUnwindSafe(|| take(bounds, state, step, &mut met)));
-                let made = made.unwrap_or_else(|failure| {
-                    tell(&parents, state.number, step);
-                    resume_unwind(failure)
-                });
-                let Some(mut made) = made else { continue };
-                if seen.insert(key(&made.snapshot, &made.history, made.now)) {
-                    made.number = parents.len();
-                    parents.push((state.number, step));
-                    next.push(made);
-                }
+    let first = start(bounds);
+    let mut met = Met::default();
+    let first_key = key(&first.snapshot, &first.history, first.now);
+    let mut frontier = Frontier::new(first, first_key);
+    while let Some(Waiting { state, number, depth }) = frontier.take() {
+        for (index, step) in state.history.steps(bounds).into_iter().enumerate() {
+            let made = catch_unwind(AssertUnwindSafe(|| take(bounds, &state, step, &mut met)));
+            let made = made.unwrap_or_else(|failure| {
+                tell(bounds, &frontier.way_to(number), step);
+                resume_unwind(failure)
+            });
+            let Some(made) = made else { continue };
+            if let Some(number) = frontier.add(key(&made.snapshot, &made.history, made.now), number, index) {
+                frontier.wait(number, depth + 1, made);
             }
         }
-        met.depth += 1;
-        frontier = next;
     }
-    met.states = parents.len();
+    (met.states, met.depth) = (frontier.states(), frontier.depth());
     met
 }
 
 /// The steps that led to a failure.
-fn tell(parents: &[(usize, Step)], mut number: usize, last: Step) {
-    let mut steps = vec![last];
-    while number > 0 {
-        steps.push(parents[number].1);
-        number = parents[number].0;
+fn tell(bounds: &Bounds, way: &[usize], last: Step) {
+    let (mut state, mut steps) = (start(bounds), Vec::new());
+    for index in way {
+        let step = state.history.steps(bounds)[*index];
+        state = take(bounds, &state, step, &mut Met::default()).unwrap();
+        steps.push(step);
     }
-    steps.reverse();
+    steps.push(last);
     eprintln!("the history that fails: {steps:#?}");
 }
 
@@ -89,10 +82,21 @@ fn take(bounds: &Bounds, state: &State, step: Step, met: &mut Met) -> Option<Sta
     let Some(command) = state.history.command(bounds, step) else {
         return Some(State { now: state.now.plus(Millis::new(TTL_MS / 2)), ..state.clone() });
     };
-    let decision = decide(&bounds.world.context(), &state.snapshot, &command, state.now).unwrap();
-    let codes = if matches!(step, Step::Trip | Step::Epoch) { Vec::new() } else { words(&decision.outcome) };
+    let rules = |rows: &Snapshot, command: &Command| {
+        decide(&bounds.world.context(), rows, command, state.now).unwrap()
+    };
+    let decision = match bounds.bug {
+        None => rules(&state.snapshot, &command),
+        Some(bug) => bug.decided(&state.snapshot, &command, &rules),
+    };
+    let codes = words(&decision.outcome);
+    let counted = if matches!(step, Step::Trip | Step::Epoch | Step::EpochAgain) {
+        &mut met.acts
+    } else {
+        &mut met.codes
+    };
     for code in &codes {
-        *met.codes.entry(*code).or_default() += 1;
+        *counted.entry(*code).or_default() += 1;
     }
     if codes.len() > 1 && !met.mixtures.contains(&codes) {
         met.mixtures.insert(codes);
@@ -111,7 +115,7 @@ fn take(bounds: &Bounds, state: &State, step: Step, met: &mut Met) -> Option<Sta
         snapshot.apply(change);
     }
     promises::agree(&history, bounds, &snapshot);
-    Some(State { snapshot, history, now: state.now, number: 0 })
+    Some(State { snapshot, history, now: state.now })
 }
 
 fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, decision: &Decision) {
@@ -148,6 +152,11 @@ fn judge(history: &mut History, bounds: &Bounds, state: &State, step: Step, deci
             assert!(matches!(outcome, Outcome::Acted(done) if !done.replayed), "{outcome:?}");
             (history.epoch, history.stopped) = (history.epoch + 1, false);
         }
+        Step::EpochAgain => {
+            assert!(matches!(outcome, Outcome::Acted(done) if done.replayed), "{outcome:?}");
+            assert_eq!(changes, [], "I19: a copy begins no epoch, and ends no breaker");
+        }
+        Step::Odd(odd) => odd.judge(outcome, changes),
         Step::Tick => {}
     }
 }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::bounds::{Bounds, Template};
 use super::history::{Applied, At, History};
+use super::odd::Odd;
 use crate::support::world::{NAMESPACE, TTL_MS, acquire_by, at, name, release, renew};
 
 /// A token as it stands on a delivery.
@@ -70,6 +71,9 @@ pub(super) enum Step {
     Trip,
     /// An operator advances the epoch.
     Epoch,
+    /// The call that began the last epoch comes once more.
+    EpochAgain,
+    Odd(Odd),
 }
 
 /// A control call: as an operator without a token; without a key where that is zero.
@@ -147,6 +151,9 @@ impl History {
         if self.epoch < bounds.epochs {
             steps.push(Step::Epoch);
         }
+        if self.epoch > 0 {
+            steps.push(Step::EpochAgain);
+        }
         if bounds.trips && !self.stopped {
             steps.push(Step::Trip);
         }
@@ -176,6 +183,9 @@ impl History {
         }
         if bounds.calls {
             self.calls(bounds, &mut steps);
+            if !bounds.world.definition().issuer.is_external() {
+                steps.extend(Odd::all(self).map(Step::Odd));
+            }
         }
         for (template, what) in bounds.templates.iter().enumerate() {
             let mut tokens = self.tokens(bounds, what.page);
@@ -246,7 +256,9 @@ impl History {
             | Step::ForgetCall(_, _)
             | Step::Tick
             | Step::Trip
-            | Step::Epoch => Vec::new(),
+            | Step::Epoch
+            | Step::EpochAgain
+            | Step::Odd(_) => Vec::new(),
         }
     }
 
@@ -289,14 +301,11 @@ impl History {
                 let (detector, at) = (Detector::Witness, Timestamp::default());
                 whole(Deed::Trip(Breaker { detector, at, found: String::new() }))
             }
-            Step::Epoch => {
-                let key = OperationId::parse(&(self.epoch + 1).to_string()).unwrap();
-                whole(Deed::AdvanceEpoch {
-                    key,
-                    reason: String::new(),
-                    leave_open: false,
-                    above: fencegate::domain::counter::Epoch::ZERO,
-                })
+            Step::Odd(odd) => odd.command(bounds),
+            Step::Epoch | Step::EpochAgain => {
+                let number = self.epoch + u64::from(step == Step::Epoch);
+                let key = OperationId::parse(&number.to_string()).unwrap();
+                whole(Deed::AdvanceEpoch { key, reason: String::new(), leave_open: false })
             }
             Step::Acquire { page, request } => {
                 acquire_by(bounds.pages[page], u128::from(request), "", Some(TTL_MS))

@@ -10,6 +10,8 @@ use super::events::Setup;
 pub(super) enum Bug {
     /// After a loss the operator's act ends the breaker and begins no epoch.
     EpochNotRaised,
+    /// An epoch is begun above the rows alone, whatever else is known of it.
+    EpochForgotten,
     /// A recorded answer is given to whoever asks for it.
     ReplayBeforeAuthorisation,
     /// What was learnt settles whatever is under way by now.
@@ -36,11 +38,16 @@ pub(super) enum Bug {
     DoubtIsRefused,
     /// An acquire forgets to raise the floor.
     FloorNotRaised,
+    /// Tombstones are folded, and nothing is kept of their counters.
+    FoldForgetsBase,
+    /// A store proves that the database has forgotten something, and nobody heeds it.
+    StoreProofIgnored,
 }
 
 impl Bug {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::EpochNotRaised,
+        Self::EpochForgotten,
         Self::ReplayBeforeAuthorisation,
         Self::SettleWithoutCompare,
         Self::BarrierSkipped,
@@ -54,6 +61,8 @@ impl Bug {
         Self::AbandonOnNotFound,
         Self::DoubtIsRefused,
         Self::FloorNotRaised,
+        Self::FoldForgetsBase,
+        Self::StoreProofIgnored,
     ];
 
     /// Makes a world one in which this matters; the rest stays as it was drawn.
@@ -65,11 +74,11 @@ impl Bug {
             }
         };
         match self {
-            Self::EpochNotRaised | Self::LossUnnoticed | Self::BreakerLetsIssuing => {
+            Self::EpochNotRaised | Self::EpochForgotten | Self::LossUnnoticed | Self::BreakerLetsIssuing => {
                 gateway(setup);
                 setup.witness = true;
             }
-            Self::FloorNotRaised => {
+            Self::FloorNotRaised | Self::FoldForgetsBase => {
                 gateway(setup);
                 setup.class = None;
             }
@@ -84,6 +93,10 @@ impl Bug {
             Self::SettleWithoutCompare => setup.class = Some(Class::Conditional),
             Self::DoubtIsRefused => {
                 setup.class = setup.class.or(Some(Class::FenceAware));
+            }
+            Self::StoreProofIgnored => {
+                setup.class = Some(Class::FenceAware);
+                setup.witness = false;
             }
             Self::ReplayBeforeAuthorisation => {}
         }

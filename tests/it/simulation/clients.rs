@@ -9,7 +9,6 @@ use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::prune::{Prunable, Prune};
 use fencegate::protocol::whole::{Deed, WholeAct};
 
-use super::bugs::Bug;
 use super::durable::PAGES;
 use super::events::{Event, Kind};
 use super::sim::{Ask, Call, Hold, Job, KEPT, Op, Origin, Sim};
@@ -182,11 +181,6 @@ impl Sim {
             key,
             reason: "simulated".to_owned(),
             leave_open: !event.b.is_multiple_of(4),
-            above: if self.is(Bug::EpochNotRaised) {
-                fencegate::domain::counter::Epoch::ZERO
-            } else {
-                self.known_epoch
-            },
         };
         self.whole(event, deed);
     }

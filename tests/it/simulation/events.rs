@@ -166,6 +166,11 @@ const fn suited(bug: Option<Bug>, kind: Kind) -> Kind {
             Kind::NotSent
         }
         (Some(Bug::SettleWithoutCompare), Kind::Forget | Kind::Advance | Kind::Release) => Kind::Pause,
+        // Documents have no steps at a store; what has to come together here is rare otherwise.
+        (Some(Bug::FoldForgetsBase), Kind::Step) => Kind::Fold,
+        (Some(Bug::FoldForgetsBase), Kind::Look) => Kind::Forget,
+        (Some(Bug::FoldForgetsBase), Kind::Late) => Kind::Month,
+        (Some(Bug::FoldForgetsBase), Kind::TimeOut) => Kind::Remove,
         (_, kind) => kind,
     }
 }

@@ -2,6 +2,7 @@
 //! and only then answer. A commit without an outcome is decided again against what is durable.
 
 use fencegate::domain::breaker::{Breaker, Detector};
+use fencegate::domain::counter::Epoch;
 use fencegate::domain::operation::Fingerprint;
 use fencegate::domain::position::Position;
 use fencegate::domain::subject::Subject;
@@ -9,7 +10,7 @@ use fencegate::ledger::changeset::ChangeSet;
 use fencegate::protocol::command::Member;
 use fencegate::protocol::outcome::{Settled, Verdict, Written};
 use fencegate::protocol::whole::{Deed, WholeAct};
-use fencegate::protocol::{Change, Command, Decision, Outcome, Refusal, Snapshot, Wanted, decide};
+use fencegate::protocol::{Change, Command, Context, Decision, Outcome, Refusal, Snapshot, Wanted, decide};
 
 use super::bugs::Bug;
 use super::judge::{Judged, Violation, broken, hold, page_of};
@@ -86,11 +87,12 @@ impl Sim {
         }
         let loaded = self.db.load(&wanted);
         let mut snapshot = loaded.snapshot.clone();
+        self.learn(gateway, &snapshot);
         let mut decided = Vec::with_capacity(batch.len());
         let (mut set, mut all) = (ChangeSet::default(), Vec::new());
         for job in batch {
             let before = snapshot.clone();
-            let decision = self.decided(&before, &job)?;
+            let decision = self.decided(gateway, &before, &job)?;
             for change in &decision.changes {
                 snapshot.apply(change);
                 set.add(change.clone());
@@ -106,9 +108,11 @@ impl Sim {
         self.told(gateway, decided, fate)
     }
 
-    fn decided(&self, before: &Snapshot, job: &Job) -> Result<Decision, Violation> {
+    fn decided(&self, gateway: usize, before: &Snapshot, job: &Job) -> Result<Decision, Violation> {
+        let begun = if self.is(Bug::EpochForgotten) { Epoch::ZERO } else { self.begun(gateway) };
+        let context = Context { begun, ..self.world.context() };
         let decide = |rows: &Snapshot, command: &Command| {
-            decide(&self.world.context(), rows, command, self.now())
+            decide(&context, rows, command, self.now())
                 .or_else(|found| broken("inconsistent", format!("{}: {command:?}", found.0)))
         };
         match variants::decided(self, before, job, &decide) {
@@ -117,7 +121,15 @@ impl Sim {
         }
     }
 
-    fn durable(&mut self, decided: &Decided) -> Judged {
+    /// What a process has read or committed, it knows for as long as it lives.
+    fn learn(&mut self, gateway: usize, rows: &Snapshot) {
+        let named = rows.namespaces().map(|row| row.epoch);
+        let highest = named.chain([rows.everywhere().epoch]).max().unwrap_or_default();
+        let known = &mut self.gateways[gateway].epoch;
+        *known = highest.max(*known);
+    }
+
+    fn durable(&mut self, gateway: usize, decided: &Decided) -> Judged {
         let Decided { before, decision, .. } = decided;
         let outcome = match &decision.outcome {
             Outcome::Ahead(ahead) => &ahead.outcome,
@@ -126,8 +138,13 @@ impl Sim {
         self.judge.durable(before, outcome, &decision.changes, self.db.commits())?;
         for change in &decision.changes {
             if let Change::EverywhereChanged { after, .. } = change {
-                self.known_epoch = self.known_epoch.max(after.epoch);
-                self.judge.began(after.epoch);
+                let known = self.begun(gateway);
+                if matches!(decision.outcome, Outcome::Acted(_)) {
+                    self.judge.began(after.epoch, known)?;
+                }
+                self.witnessed = self.witnessed.max(after.epoch);
+                let own = &mut self.gateways[gateway].epoch;
+                *own = after.epoch.max(*own);
             }
         }
         Ok(())
@@ -139,7 +156,7 @@ impl Sim {
         if again {
             self.met("commit unknown");
             if fate == Some(true) {
-                decided.iter().try_for_each(|one| self.durable(one))?;
+                decided.iter().try_for_each(|one| self.durable(gateway, one))?;
             }
             if self.is(Bug::UnknownIsFailed) {
                 return self.told_failed(&decided);
@@ -152,7 +169,7 @@ impl Sim {
         // What is decided first knows nothing of what comes after it in the batch.
         for one in decided {
             if fate != Some(false) {
-                self.durable(&one)?;
+                self.durable(gateway, &one)?;
             }
             let Decided { job, decision, .. } = one;
             self.acked(gateway, &decision.changes);
@@ -185,6 +202,12 @@ impl Sim {
         acks.drain(..over);
     }
 
+    /// Something shows that the database has gone back: it has to be stopped, unless whoever noticed dies before that.
+    fn proved(&mut self, detector: Detector) {
+        self.met(detector.word());
+        self.judge.proved = Some(detector.word());
+    }
+
     /// An outcome is durable: whoever waits for it hears of it.
     fn outcome(&mut self, gateway: usize, job: &Job, outcome: Outcome) -> Judged {
         for code in words(&outcome) {
@@ -193,15 +216,20 @@ impl Sim {
         self.note(format_args!("gateway {gateway}: {}", said(&outcome)));
         let (outcome, proof) = outcome.apart();
         if let Some((namespace, found)) = proof {
-            let trip = self.trip(Subject::Namespace(namespace), Detector::Store, &found);
-            self.gateways[gateway].queue.insert(0, trip);
+            self.proved(Detector::Store);
+            if !self.is(Bug::StoreProofIgnored) {
+                let trip = self.trip(Subject::Namespace(namespace), Detector::Store, &found);
+                self.gateways[gateway].queue.insert(0, trip);
+            }
         }
         if let Some(Refusal::IssuerBehind { .. }) = outcome.refusal() {
+            self.proved(Detector::Seal);
             let trip = self.trip(Subject::Everywhere, Detector::Seal, "a seal above what was issued");
             self.gateways[gateway].queue.insert(0, trip);
         }
         if let Command::Whole(WholeAct { deed: Deed::Trip(_), .. }) = &job.command {
             self.gateways[gateway].alarm = None;
+            self.judge.proved = None;
         }
         match (&job.origin, outcome) {
             (_, Outcome::Written(members)) => self.written(job, &members[0]),
@@ -233,6 +261,7 @@ impl Sim {
             (_, Outcome::Acted(_)) => {
                 let epoch = self.epoch();
                 self.judge.begins(epoch);
+                self.judge.proved = None;
                 self.gateways.iter_mut().for_each(|one| one.alarm = None);
                 Ok(())
             }

@@ -88,6 +88,8 @@ pub(super) struct Judge {
     pub(super) suspended: bool,
     /// Whether there ever was a loss.
     pub(super) losses: u32,
+    /// What has shown that the database went back, and nothing was stopped for it yet.
+    pub(super) proved: Option<&'static str>,
 }
 
 /// The page of a name.
@@ -120,6 +122,7 @@ impl Judge {
             begun: Epoch::ZERO,
             suspended: false,
             losses: 0,
+            proved: None,
         }
     }
 
@@ -341,10 +344,14 @@ impl Judge {
     }
 
     /// A new epoch is durable: whatever was lost before, nothing of it is admitted any more. One that was begun before and
-    /// forgotten, by an act that was asked for before a loss that nobody has noticed, ends nothing.
-    pub(super) fn began(&mut self, epoch: Epoch) {
-        self.suspended &= epoch <= self.begun;
-        self.begun = self.begun.max(epoch);
+    /// forgotten is not begun again by a gateway that knows of it, whenever it was asked for. A gateway that never saw it and
+    /// has no witness cannot know: what it begins ends nothing.
+    pub(super) fn began(&mut self, epoch: Epoch, known: Epoch) -> Judged {
+        let (begun, is_new) = (self.begun, epoch > self.begun);
+        hold(is_new || known < begun, "epoch", || format!("{epoch} is begun again, and {known} was known"))?;
+        self.suspended &= !is_new;
+        self.begun = begun.max(epoch);
+        Ok(())
     }
 
     /// Somebody is told of an epoch.

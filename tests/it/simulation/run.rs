@@ -1,6 +1,8 @@
 //! A schedule, carried out: one event after the other, judged after each and when everything has come to rest.
 
 use fencegate::domain::breaker::Detector;
+use fencegate::protocol::Command;
+use fencegate::protocol::whole::{Deed, WholeAct};
 use sha2::{Digest, Sha256};
 
 use super::bugs::Bug;
@@ -131,6 +133,13 @@ impl Sim {
     fn crash(&mut self, gateway: usize) {
         let witness = self.setup.witness;
         let gone = std::mem::take(&mut self.gateways[gateway]);
+        let trips = |job: &super::sim::Job| {
+            matches!(&job.command, Command::Whole(WholeAct { deed: Deed::Trip(_), .. }))
+        };
+        if gone.queue.iter().any(trips) {
+            // It is noticed by the next answer of that store, or the next token of that kind.
+            self.judge.proved = None;
+        }
         for task in gone.tasks {
             if let Phase::Waiting(request) = task.phase {
                 self.wires.push(request);
@@ -225,6 +234,9 @@ impl Sim {
     fn is_healed(&self) -> Result<(), Violation> {
         if self.is_tripped() {
             return broken("I20", "the breaker is tripped for ever");
+        }
+        if let Some(detector) = self.judge.proved {
+            return broken("breaker", format!("{detector} has shown a loss, and nothing was stopped"));
         }
         if let Some(intent) = self.db.rows.intents().next() {
             return broken("I20", format!("undecided for ever: {:?}", intent.record));

@@ -98,6 +98,8 @@ pub(super) struct Gateway {
     pub(super) acks: Vec<OperationKey>,
     /// What it has noticed and not tripped the breaker for yet.
     pub(super) alarm: Option<Detector>,
+    /// The highest epoch that it has seen since it was started.
+    pub(super) epoch: Epoch,
 }
 
 /// What a run has met.
@@ -130,8 +132,8 @@ pub(super) struct Sim {
     pub(super) wires: Vec<Request>,
     pub(super) ops: Vec<Op>,
     pub(super) judge: Judge,
-    /// An epoch that is known to have been begun, also where the database has forgotten it.
-    pub(super) known_epoch: Epoch,
+    /// The highest epoch that was ever durable: what a witness knows.
+    pub(super) witnessed: Epoch,
     /// What the external issuer has given out, per page.
     pub(super) external: [u64; 2],
     pub(super) numbers: u64,
@@ -167,7 +169,7 @@ impl Sim {
             wires: Vec::new(),
             ops: Vec::new(),
             judge: Judge::new(setup),
-            known_epoch: Epoch::ZERO,
+            witnessed: Epoch::ZERO,
             external: [0; 2],
             numbers: 0,
             trace: String::new(),
@@ -202,6 +204,12 @@ impl Sim {
     /// The epoch that clients know of.
     pub(super) fn epoch(&self) -> Epoch {
         self.db.rows.namespaces().map(|row| row.epoch).max().unwrap_or_default()
+    }
+
+    /// The epoch that a gateway knows to have been begun.
+    pub(super) fn begun(&self, gateway: usize) -> Epoch {
+        let witnessed = if self.setup.witness { self.witnessed } else { Epoch::ZERO };
+        witnessed.max(self.gateways[gateway].epoch)
     }
 
     pub(super) fn is_tripped(&self) -> bool {

@@ -50,6 +50,12 @@ pub(super) fn decided(sim: &Sim, before: &Snapshot, job: &Job, rules: &Rules<'_>
                 decision
             }))
         }
+        (Bug::FoldForgetsBase, Command::Whole(WholeAct { deed: Deed::Fold { .. }, .. })) => {
+            Some(rules(before, &job.command).map(|mut decision| {
+                decision.changes.retain(|change| !matches!(change, Change::NamespaceChanged { .. }));
+                decision
+            }))
+        }
         (Bug::SequenceNotReset, Command::Write(write)) => in_one_order(before, write, rules, &job.command),
         (Bug::LivePruned, Command::Prune(prune)) => {
             let Prunable::Operations { resource, .. } = &prune.what else { return None };

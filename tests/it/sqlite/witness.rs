@@ -25,12 +25,7 @@ async fn write(running: &Running, from: u64, count: u64) {
 /// The operator's way out.
 async fn advance_the_epoch(running: &Running) {
     let key = OperationId::parse("way-out").unwrap();
-    let deed = Deed::AdvanceEpoch {
-        key,
-        reason: "restored".to_owned(),
-        leave_open: true,
-        above: fencegate::domain::counter::Epoch::ZERO,
-    };
+    let deed = Deed::AdvanceEpoch { key, reason: "restored".to_owned(), leave_open: true };
     let act = WholeAct { subject: Subject::Everywhere, deed };
     let outcome = running.ledger.submit(Command::Whole(act)).await.unwrap();
     assert!(matches!(outcome, Outcome::Acted(_)), "{outcome:?}");

@@ -3,69 +3,36 @@
 use fencegate::protocol::outcome::{MemberVerdict, Verdict};
 use fencegate::protocol::{Outcome, Refusal};
 
-/// One word for what was answered; the particulars of a refusal are looked at where they matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Code {
-    Admitted,
-    Replayed,
-    OperationMismatch,
-    OperationInProgress,
-    OutcomeUncertain,
-    IncarnationGone,
-    Deleted,
-    Cancelled,
-    SealMissing,
-    SealWrong,
-    IssuerBehind,
-    EpochAhead,
-    TokenJump,
-    AdvanceForbidden,
-    StaleToken,
-    OperationExpired,
-    LeaseNotLive,
-    GenerationSpent,
-    SequenceRegressed,
-    SequenceGap,
-    PreconditionRequired,
-    PreconditionFailed,
-    NothingToDelete,
-    Granted,
-    Repeated,
-    Renewed,
-    Released,
-    Advanced,
-    UnknownNamespace,
-    DefinitionDiffers,
-    LeaseHeld,
-    RequestMismatch,
-    LeaseEnded,
-    NoSuchLease,
-    TtlOutOfBounds,
-    TokenExhausted,
-    IssuerExternal,
-    WaitTimeout,
-    NothingToControl,
-    FreshTokenRequired,
-    Controlled,
-    ControlReplayed,
-    Tidied,
-    Quarantined,
-    Stopped,
-    LaneBusy,
-    NotApplied,
-    AlreadyResolved,
-    NotUncertain,
-    NoSuchOperation,
-    CounterExhausted,
-    OperationsOpen,
-    VersionDiffers,
-    ChangeUnsafe,
-    Acted,
-    ActReplayed,
-    Announced,
-    Settled,
-    Resolved,
-    Barrier,
+/// Lists words once: as an enum, and as the list of all of them.
+macro_rules! listed {
+    ($(#[$about:meta])* $name:ident: $($word:ident),* $(,)?) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum $name {
+            $($word),*
+        }
+
+        impl $name {
+            /// All of them.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$word),*];
+        }
+    };
+}
+
+pub(crate) use listed;
+
+listed! {
+    /// One word for what was answered; the particulars of a refusal are looked at where they matter.
+    Code:
+    Admitted, Replayed, OperationMismatch, OperationInProgress, OutcomeUncertain, IncarnationGone, Deleted,
+    Cancelled, SealMissing, SealWrong, IssuerBehind, EpochAhead, TokenJump, AdvanceForbidden, StaleToken,
+    OperationExpired, LeaseNotLive, GenerationSpent, SequenceRegressed, SequenceGap, PreconditionRequired,
+    PreconditionFailed, NothingToDelete, Granted, Repeated, Renewed, Released, Advanced, UnknownNamespace,
+    DefinitionDiffers, LeaseHeld, RequestMismatch, LeaseEnded, NoSuchLease, TtlOutOfBounds, TokenExhausted,
+    IssuerExternal, WaitTimeout, NothingToControl, FreshTokenRequired, Controlled, ControlReplayed, Tidied,
+    Quarantined, Stopped, LaneBusy, NotApplied, AlreadyResolved, NotUncertain, NoSuchOperation,
+    CounterExhausted, OperationsOpen, VersionDiffers, ChangeUnsafe, Acted, ActReplayed, Announced, Settled,
+    Resolved, Barrier,
 }
 
 /// The word of a refusal.

@@ -97,7 +97,7 @@ pub(crate) fn trip(subject: &str, found: &str) -> Command {
 /// A new epoch of a namespace or of all of them.
 pub(crate) fn epoch(subject: &str, key: &str, reason: &str, leave_open: bool) -> Command {
     let (key, reason) = (OperationId::parse(key).unwrap(), reason.to_owned());
-    let deed = Deed::AdvanceEpoch { key, reason, leave_open, above: fencegate::domain::counter::Epoch::ZERO };
+    let deed = Deed::AdvanceEpoch { key, reason, leave_open };
     Command::Whole(WholeAct { subject: Subject::parse(subject).unwrap(), deed })
 }
 

@@ -18,12 +18,7 @@ impl World {
     /// An operator begins a new epoch, whatever is under way.
     pub(crate) fn begin_epoch(&mut self, key: &str) {
         let key = OperationId::parse(key).unwrap();
-        let deed = Deed::AdvanceEpoch {
-            key,
-            reason: "a test".to_owned(),
-            leave_open: true,
-            above: fencegate::domain::counter::Epoch::ZERO,
-        };
+        let deed = Deed::AdvanceEpoch { key, reason: "a test".to_owned(), leave_open: true };
         let outcome = self.whole(deed);
         assert!(matches!(outcome, Outcome::Acted(_)), "{outcome:?}");
     }

@@ -43,6 +43,8 @@ pub(crate) struct World {
     keyring: Keyring,
     pub(crate) snapshot: Snapshot,
     pub(crate) now: Timestamp,
+    /// An epoch that is known to have been begun, also where the rows have forgotten it.
+    pub(crate) begun: Epoch,
 }
 
 /// A position of epoch 0.
@@ -93,6 +95,7 @@ impl World {
             keyring: Keyring::of(key(7)),
             snapshot: Snapshot::default(),
             now: Timestamp::from_ms(1_000_000),
+            begun: Epoch::ZERO,
         }
     }
 
@@ -142,6 +145,7 @@ impl World {
             render,
             render_control,
             render_whole,
+            begun: self.begun,
         }
     }
 

@@ -27,7 +27,7 @@ fn trip(subject: &str, world: &World) -> Command {
 fn advance(subject: &str, key: &str, leave_open: bool) -> Command {
     let key = OperationId::parse(key).unwrap();
     let reason = "a test".to_owned();
-    act(subject, Deed::AdvanceEpoch { key, reason, leave_open, above: Epoch::ZERO })
+    act(subject, Deed::AdvanceEpoch { key, reason, leave_open })
 }
 
 /// Two namespaces that were used, behind one upstream.

@@ -1,5 +1,8 @@
 //! How large a small world is.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use fencegate::domain::lease::{Ttl, TtlBounds};
 use fencegate::domain::operation::Method;
 use fencegate::domain::policy::{Contract, Definition, Issuer, Policy, Store};
@@ -7,6 +10,7 @@ use fencegate::domain::position::Position;
 use fencegate::domain::upstream::Class;
 use fencegate::protocol::command::Member;
 
+use super::super::verdicts::Word;
 use super::bugs::Bug;
 use crate::support::draft::{delete, put};
 use crate::support::forwarding::store_rules;
@@ -58,6 +62,8 @@ pub(super) struct Bounds {
     /// Whether time passes, twice half of that for which a store keeps keys.
     pub(super) ages: bool,
     pub(super) bug: Option<Bug>,
+    /// What the rules have answered so far.
+    pub(super) met: RefCell<BTreeSet<Word>>,
 }
 
 /// Positions of these worlds as one number: what is below belongs to epoch 0.
@@ -73,9 +79,14 @@ pub(super) const fn number_of(position: Position) -> u64 {
     position.epoch.get() * EPOCH + position.token.get()
 }
 
-/// How much further than usual is to be searched.
-pub(super) fn deeper() -> u32 {
-    std::env::var("FENCEGATE_MODEL_DEPTH").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+fn number(variable: &str) -> Option<u32> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+/// Whether further than usual is to be searched, and how many attempts further.
+fn deeper() -> (bool, u32) {
+    let depth = number("FENCEGATE_MODEL_DEPTH").unwrap_or(0);
+    (depth > 0, number("FENCEGATE_MODEL_ATTEMPTS").unwrap_or(depth))
 }
 
 impl Bounds {
@@ -90,6 +101,7 @@ impl Bounds {
             rules.upstream = Some(store_rules());
             rules.ttl = TtlBounds { default: FOR_EVER, greatest: FOR_EVER, ..TtlBounds::default() };
         });
+        let (is_deeper, attempts) = deeper();
         Self {
             world,
             class,
@@ -97,8 +109,8 @@ impl Bounds {
             acquires: 0,
             cancels: false,
             before: None,
-            attempts: 2 + deeper(),
-            tasks: if deeper() > 0 { 3 } else { 2 },
+            attempts: 2 + attempts,
+            tasks: if is_deeper { 3 } else { 2 },
             twice: 0,
             refused: None,
             not_sent: 0,
@@ -107,6 +119,7 @@ impl Bounds {
             prunes: false,
             ages: false,
             bug: None,
+            met: RefCell::default(),
         }
     }
 

@@ -30,6 +30,18 @@ pub(super) enum Bug {
     RefusalAfterDoubt,
     /// An owner is told so before the barrier stands.
     NoBarrier,
+    /// A tripped breaker holds nobody up.
+    BreakerAdmits,
+    /// What is under way when the breaker trips is thrown away.
+    BreakerForgets,
+    /// A new epoch ends the breaker, and begins nothing.
+    EpochNotRaised,
+    /// A new epoch drops what was under way in the old one.
+    EpochForgets,
+    /// Records go, whether their generation lives or not.
+    LivePruned,
+    /// Doubts are as young as ever, however long ago they came up.
+    AgeUnknown,
     /// A cell that was read before the record moved on is judged by the record as it is now.
     StaleRead,
 }

@@ -1,10 +1,11 @@
 //! What clients and operators do, and what they are answered.
 
+use fencegate::domain::operation::OperationId;
 use fencegate::domain::seal::SealVerdict;
 use fencegate::protocol::command::{Claim, Member, Resolve, ResolveVerdict};
 use fencegate::protocol::control::{Control, ControlVerb};
 use fencegate::protocol::outcome::{BarrierStep, Verdict};
-use fencegate::protocol::rows::{Done, LeaseRef};
+use fencegate::protocol::rows::{Done, IntentRow, LeaseRef};
 use fencegate::protocol::{Command, Decision, Outcome, Refusal};
 
 use super::bounds::{Bounds, PAGE, number_of, position_of};
@@ -40,6 +41,7 @@ impl State {
             Outcome::Announced(attempt) => {
                 self.history.announced(number, position)?;
                 self.apply(bounds, &decision.changes)?;
+                self.cannot_be_resolved(bounds, &attempt.intent)?;
                 self.begin(bounds, Task::of(bounds, attempt))?;
                 variants::after_announcement(self, bounds, &attempt.intent)
             }
@@ -110,7 +112,28 @@ impl State {
         Ok(())
     }
 
-    /// A person says what the store shows.
+    /// What is under way is nobody's to resolve, and neither is what nobody has heard of.
+    fn cannot_be_resolved(&self, bounds: &Bounds, intent: &IntentRow) -> Result<(), Violation> {
+        let (resource, incarnation, operation_id) = intent.key();
+        let known = Resolve {
+            resource,
+            operation_id,
+            incarnation,
+            verdict: ResolveVerdict::NotApplied,
+            evidence: "none".to_owned(),
+            reason: "impatience".to_owned(),
+        };
+        let unknown = Resolve { operation_id: OperationId::parse("nobodys").unwrap(), ..known.clone() };
+        for (resolve, expected) in [(known, Refusal::NotUncertain), (unknown, Refusal::NoSuchOperation)] {
+            let decision = self.decide(bounds, &Command::Resolve(resolve))?;
+            if decision.outcome != Outcome::Refused(expected) || !decision.changes.is_empty() {
+                return broken("I19", format!("{decision:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A person says what the store shows. Whoever says the same later hears the same, and nobody can say otherwise.
     pub(super) fn resolve(&mut self, bounds: &Bounds, number: usize) -> Result<(), Violation> {
         let intent = self.intents().nth(number).unwrap().clone();
         let (resource, incarnation, operation_id) = intent.key();
@@ -118,8 +141,20 @@ impl State {
         let verdict = if there { ResolveVerdict::Applied } else { ResolveVerdict::NotApplied };
         let (evidence, reason) = ("looked".to_owned(), "doubt".to_owned());
         let resolve = Resolve { resource, operation_id, incarnation, verdict, evidence, reason };
-        let decision = self.decide(bounds, &Command::Resolve(resolve))?;
-        self.apply(bounds, &decision.changes)
+        let contrary = match verdict {
+            ResolveVerdict::Applied => ResolveVerdict::NotApplied,
+            ResolveVerdict::NotApplied => ResolveVerdict::Applied,
+        };
+        let decision = self.decide(bounds, &Command::Resolve(resolve.clone()))?;
+        self.apply(bounds, &decision.changes)?;
+        let same = self.decide(bounds, &Command::Resolve(resolve.clone()))?;
+        let other = self.decide(bounds, &Command::Resolve(Resolve { verdict: contrary, ..resolve }))?;
+        let late = matches!(other.outcome, Outcome::Refused(Refusal::AlreadyResolved { .. }));
+        let agrees = same.outcome == decision.outcome;
+        if !late || !agrees || !same.changes.is_empty() || !other.changes.is_empty() {
+            return broken("I5", format!("{decision:?}, then {same:?} and {other:?}"));
+        }
+        Ok(())
     }
 
     /// Somebody begins to work at the barrier.

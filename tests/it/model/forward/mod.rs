@@ -5,7 +5,8 @@
 //! a step that is never taken again, or much later: whatever is told to anybody stays on the list of what may still happen.
 //! Judged is by the log of the store itself.
 //!
-//! `FENCEGATE_MODEL_DEPTH=n` lets every operation be attempted n times more, and three steps be under way at once.
+//! `FENCEGATE_MODEL_DEPTH=n` lets every operation be attempted n times more, and three steps be under way at once;
+//! `FENCEGATE_MODEL_ATTEMPTS=m` makes these m times.
 
 mod bounds;
 mod bugs;

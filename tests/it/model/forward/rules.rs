@@ -9,6 +9,7 @@ use fencegate::protocol::rows::LeaseRef;
 use fencegate::protocol::snapshot::OperationKey;
 use fencegate::protocol::{Command, Decision, Outcome, Snapshot, decide};
 
+use super::super::verdicts::heard;
 use super::bounds::{Bounds, PAGE, position_of};
 use super::bugs::Bug;
 use super::judge::{Violation, broken};
@@ -65,7 +66,7 @@ impl State {
             Step::Trip => after.trip(bounds)?,
             Step::Epoch => after.begin_epoch(bounds)?,
             Step::Prune => after.prune(bounds)?,
-            Step::Age => after.age(bounds),
+            Step::Age => after.age(),
             Step::ArriveLate(number) => {
                 let request = after.network.remove(number);
                 after.reach(bounds, &request)?;
@@ -76,7 +77,8 @@ impl State {
 
     /// Asks the rules.
     pub(super) fn decide(&self, bounds: &Bounds, command: &Command) -> Result<Decision, Violation> {
-        decided(bounds, &self.snapshot, command, self.history.age)
+        let rows = variants::rows_of_a_write(self, bounds, command);
+        decided(bounds, rows.as_ref().unwrap_or(&self.snapshot), command, self.history.age)
     }
 
     /// A request is at the store.
@@ -266,9 +268,12 @@ pub(super) fn decided(
     command: &Command,
     age: u8,
 ) -> Result<Decision, Violation> {
+    let age = if bounds.is(Bug::AgeUnknown) { 0 } else { age };
     let now: Timestamp = bounds.world.now.plus(HALF_RETENTION.times(u64::from(age)));
-    decide(&bounds.world.context(), snapshot, command, now)
-        .map_err(|inconsistent| Violation { rule: "inconsistent", what: inconsistent.0 })
+    let decision = decide(&bounds.world.context(), snapshot, command, now)
+        .map_err(|inconsistent| Violation { rule: "inconsistent", what: inconsistent.0 })?;
+    bounds.met.borrow_mut().extend(heard(&decision.outcome));
+    Ok(decision)
 }
 
 /// The settling of an operation's finding, as a command.

@@ -1,7 +1,9 @@
-//! Breadth first through every history, each state once, so that the story of a failure is a shortest one.
+//! Through every history, each state once; as long as there are few, breadth first, so that the story of a failure is a
+//! shortest one.
 
 use std::collections::HashSet;
 
+use super::super::frontier::{Direct, Frontier, Waiting};
 use super::bounds::Bounds;
 use super::judge::{History, Violation};
 use super::state::State;
@@ -39,48 +41,44 @@ fn start(bounds: &Bounds) -> State {
 pub(super) fn search(bounds: &Bounds) -> Met {
     let first = start(bounds);
     let mut met = Met { states: 1, transitions: 0, depth: 0, healed: 0, failure: None };
-    let mut seen = HashSet::from([first.key()]);
-    let mut healthy = HashSet::new();
-    let mut parents = vec![(0, Step::Cancel)];
-    let mut frontier = vec![(0, first)];
-    while !frontier.is_empty() {
-        let mut next = Vec::new();
-        for (number, state) in &frontier {
-            for step in state.steps(bounds) {
-                met.transitions += 1;
-                let made = match state.take(bounds, step) {
-                    Ok(Some(made)) => made,
-                    Ok(None) => continue,
-                    Err(violation) => return failed(&met, &parents, (*number, Some(step)), violation),
-                };
-                if !seen.insert(made.key()) {
-                    continue;
-                }
-                parents.push((*number, step));
-                let own = parents.len() - 1;
-                if bounds.bug.is_none()
-                    && healthy.insert(made.healing_key())
-                    && let Err(violation) = made.heal(bounds)
-                {
-                    return failed(&met, &parents, (own, None), violation);
-                }
-                next.push((own, made));
+    let first_key = first.key();
+    let mut frontier = Frontier::new(first, first_key);
+    let mut healthy: HashSet<[u8; 16], Direct> = HashSet::default();
+    while let Some(Waiting { state, number, depth }) = frontier.take() {
+        for (index, step) in state.steps(bounds).into_iter().enumerate() {
+            met.transitions += 1;
+            let made = match state.take(bounds, step) {
+                Ok(Some(made)) => made,
+                Ok(None) => continue,
+                Err(violation) => return failed(bounds, &frontier, (number, Some(step)), violation, met),
+            };
+            let Some(own) = frontier.add(made.key(), number, index) else { continue };
+            if bounds.bug.is_none()
+                && healthy.insert(made.healing_key())
+                && let Err(violation) = made.heal(bounds)
+            {
+                return failed(bounds, &frontier, (own, None), violation, met);
             }
+            frontier.wait(own, depth + 1, made);
         }
-        met.depth += 1;
-        frontier = next;
-        (met.states, met.healed) = (parents.len(), healthy.len());
     }
-    met
+    Met { states: frontier.states(), depth: frontier.depth(), healed: healthy.len(), ..met }
 }
 
-fn failed(met: &Met, parents: &[(usize, Step)], end: (usize, Option<Step>), violation: Violation) -> Met {
-    let (mut number, last) = end;
-    let mut steps: Vec<Step> = last.into_iter().collect();
-    while number > 0 {
-        steps.push(parents[number].1);
-        number = parents[number].0;
+/// Tells the steps by which a rule was broken.
+fn failed(
+    bounds: &Bounds,
+    frontier: &Frontier<State>,
+    (number, last): (u32, Option<Step>),
+    violation: Violation,
+    met: Met,
+) -> Met {
+    let (mut state, mut steps) = (start(bounds), Vec::new());
+    for index in frontier.way_to(number) {
+        let step = state.steps(bounds)[index];
+        state = state.take(bounds, step).unwrap().unwrap();
+        steps.push(step);
     }
-    steps.reverse();
-    Met { states: parents.len(), failure: Some((violation, steps)), ..*met }
+    steps.extend(last);
+    Met { states: frontier.states(), depth: frontier.depth(), failure: Some((violation, steps)), ..met }
 }

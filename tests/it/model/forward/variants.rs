@@ -4,9 +4,9 @@ use fencegate::domain::operation::OperationState;
 use fencegate::domain::upstream::{Base, CellSeen, Class};
 use fencegate::protocol::command::{Finding, Settle, Told};
 use fencegate::protocol::outcome::Verdict;
-use fencegate::protocol::rows::IntentRow;
+use fencegate::protocol::rows::{IntentRow, NamespaceRow};
 use fencegate::protocol::snapshot::OperationKey;
-use fencegate::protocol::{Command, Decision, Outcome, Refusal, Snapshot};
+use fencegate::protocol::{Change, Command, Decision, Outcome, Refusal, Snapshot};
 
 use super::bounds::{Bounds, PAGE};
 use super::bugs::Bug;
@@ -35,6 +35,46 @@ pub(super) fn pass_the_lane(
     let mut free = state.snapshot.clone();
     state.intents().for_each(|intent| free.remove_intent(intent));
     decided(bounds, &free, command, state.history.age).map(Some)
+}
+
+/// The rows that a write is judged by, where these are not those that stand.
+pub(super) fn rows_of_a_write(state: &State, bounds: &Bounds, command: &Command) -> Option<Snapshot> {
+    if !bounds.is(Bug::BreakerAdmits) || !matches!(command, Command::Write(_)) {
+        return None;
+    }
+    let mut open = state.snapshot.clone();
+    let rows = state.snapshot.namespaces().cloned();
+    rows.for_each(|row| open.insert_namespace(NamespaceRow { breaker: None, ..row }));
+    Some(open)
+}
+
+/// What becomes of an act on everything.
+pub(super) fn act(bounds: &Bounds, changes: &mut [Change]) {
+    for change in changes {
+        if let Change::NamespaceChanged { before, after } = change
+            && bounds.is(Bug::EpochNotRaised)
+        {
+            after.epoch = before.epoch;
+        }
+    }
+}
+
+/// What was under way is thrown away, as if it could not come any more.
+pub(super) fn throw_away(state: &mut State) -> Result<(), Violation> {
+    for intent in state.intents().cloned().collect::<Vec<_>>() {
+        state.snapshot.remove_intent(&intent);
+        state.history.none(number(&intent))?;
+    }
+    Ok(())
+}
+
+/// The records that go at once.
+pub(super) fn pruned(state: &State, bounds: &Bounds, decision: Decision) -> Decision {
+    if !bounds.is(Bug::LivePruned) {
+        return decision;
+    }
+    let all = state.snapshot.operations().cloned().map(Box::new).map(Change::OperationPruned);
+    Decision { changes: all.collect(), ..decision }
 }
 
 /// What is done wrongly once an operation is announced.

@@ -7,12 +7,14 @@ use fencegate::domain::subject::Subject;
 use fencegate::domain::time::{Millis, Timestamp};
 use fencegate::protocol::prune::{Prunable, Prune};
 use fencegate::protocol::whole::{Deed, WholeAct};
-use fencegate::protocol::{Change, Command, Outcome};
+use fencegate::protocol::{Change, Command, Outcome, Refusal};
 
 use super::bounds::{Bounds, PAGE};
+use super::bugs::Bug;
 use super::judge::{Violation, broken};
 use super::state::{Phase, State};
 use super::steps::Step;
+use super::variants;
 use crate::support::forwarding::KEY_RETENTION_MS;
 use crate::support::world::{NAMESPACE, name};
 
@@ -39,7 +41,8 @@ impl State {
 
     fn whole(&mut self, bounds: &Bounds, deed: Deed) -> Result<Outcome, Violation> {
         let command = Command::Whole(WholeAct { subject: Subject::parse(NAMESPACE).unwrap(), deed });
-        let decision = self.decide(bounds, &command)?;
+        let mut decision = self.decide(bounds, &command)?;
+        variants::act(bounds, &mut decision.changes);
         self.apply(bounds, &decision.changes)?;
         Ok(decision.outcome)
     }
@@ -48,17 +51,30 @@ impl State {
         let (detector, at) = (Detector::Witness, Timestamp::default());
         self.whole(bounds, Deed::Trip(Breaker { detector, at, found: String::new() }))?;
         (self.history.stopped, self.history.tripped) = (true, true);
-        Ok(())
+        if bounds.is(Bug::BreakerForgets) { variants::throw_away(self) } else { Ok(()) }
     }
 
     pub(super) fn begin_epoch(&mut self, bounds: &Bounds) -> Result<(), Violation> {
         let key = OperationId::parse(&(self.history.epoch + 1).to_string()).unwrap();
-        let deed = Deed::AdvanceEpoch { key, reason: String::new(), leave_open: true, above: Epoch::ZERO };
-        match self.whole(bounds, deed)? {
-            Outcome::Acted(_) => {
-                self.history.begins();
-                Ok(())
+        let act = |leave_open| Deed::AdvanceEpoch { key: key.clone(), reason: String::new(), leave_open };
+        if self.intents().next().is_some() {
+            // Whoever does not say that they may go on is told which ones are undecided.
+            match self.whole(bounds, act(false))? {
+                Outcome::Refused(Refusal::OperationsOpen { open })
+                    if open.len() == self.intents().count() => {}
+                other => return broken("outcome", format!("{other:?}")),
             }
+        }
+        match self.whole(bounds, act(true))? {
+            Outcome::Acted(done) if !done.replayed => self.history.begins(),
+            other => return broken("outcome", format!("{other:?}")),
+        }
+        if bounds.is(Bug::EpochForgets) {
+            variants::throw_away(self)?;
+        }
+        // A copy of the call begins no other one.
+        match self.whole(bounds, act(true))? {
+            Outcome::Acted(done) if done.replayed => Ok(()),
             other => broken("outcome", format!("{other:?}")),
         }
     }
@@ -70,13 +86,14 @@ impl State {
             self.snapshot.operations().map(|one| (one.incarnation, one.operation_id.clone())).collect();
         let what = Prunable::Operations { resource: resource.clone(), operations };
         let decision = self.decide(bounds, &Command::Prune(Prune { kept: Millis::default(), what }))?;
+        let decision = variants::pruned(self, bounds, decision);
         let (row, namespace) = (self.snapshot.resource(&resource), self.snapshot.namespaces().next());
         for change in &decision.changes {
             let Change::OperationPruned(record) = change else { continue };
             let lives = row.and_then(|row| row.applied).is_some_and(|mark| mark.position == record.position);
             let epoch = namespace.map_or(Epoch::ZERO, |row| row.epoch);
             let fenced = row.is_some_and(|row| row.has_fenced(record.position, epoch));
-            if lives || !fenced || self.history.stopped {
+            if (lives || !fenced || self.history.stopped) && bounds.bug.is_none() {
                 return broken("I15", format!("{record:?} is forgotten"));
             }
         }
@@ -85,15 +102,13 @@ impl State {
 
     /// Time passes. What was written to a socket has arrived by then or never will, and nobody sends what was decided so
     /// long ago.
-    pub(super) fn age(&mut self, bounds: &Bounds) {
+    pub(super) fn age(&mut self) {
         self.history.age += 1;
         self.store.age();
-        if bounds.bug.is_none() {
-            self.network.clear();
-            self.tasks.retain(|task| match task.phase {
-                Phase::Send(_) | Phase::Waiting(_) => false,
-                Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => true,
-            });
-        }
+        self.network.clear();
+        self.tasks.retain(|task| match task.phase {
+            Phase::Send(_) | Phase::Waiting(_) => false,
+            Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => true,
+        });
     }
 }

@@ -4,6 +4,7 @@
 use fencegate::domain::policy::{Contract, Policy};
 use fencegate::domain::upstream::Class;
 
+use super::super::verdicts;
 use super::bounds::{Bounds, EPOCH};
 use super::search::search;
 use super::store::OF_THE_REQUEST;
@@ -18,6 +19,8 @@ fn holds(name: &str, bounds: &Bounds) {
         "{}: {name}: {states} states, {transitions} transitions, depth {depth}, healed from {healed}",
         bounds.class.word()
     );
+    let words = bounds.met.borrow().clone();
+    verdicts::met(format!("stores: {name}"), states, transitions, words.into_iter());
     if let Some((violation, steps)) = met.failure {
         let (class, what) = (bounds.class.word(), violation.what);
         panic!("{class}: {name}: {}: {what} after {steps:#?}", violation.rule);
@@ -64,21 +67,21 @@ fn crowd(class: Class) -> Bounds {
 }
 
 /// The breaker trips and an epoch begins at any time, whatever is under way; the second owner is of that epoch.
-fn restored(class: Class) -> Bounds {
+pub(super) fn restored(class: Class) -> Bounds {
     let world = Bounds::new(class, Policy::Single, Contract::Observed).put('a', 1, 1);
     let world = world.put('a', EPOCH + 2, 1).put('b', EPOCH + 2, 2);
     Bounds { trips: true, epochs: true, ..world }
 }
 
 /// Records are forgotten at any time, and every operation may come again.
-fn forgetful(class: Class) -> Bounds {
+pub(super) fn forgetful(class: Class) -> Bounds {
     let world = Bounds::new(class, ORDERED, Contract::Observed);
     let world = world.ordered('a', 1, 1, 1).ordered('b', 2, 2, 1).ordered('a', 1, 1, 1);
     Bounds { prunes: true, epochs: true, ..world }
 }
 
 /// Time passes beyond the time for which the store remembers what it has done.
-fn aged(class: Class) -> Bounds {
+pub(super) fn aged(class: Class) -> Bounds {
     Bounds { ages: true, ..race(class, Policy::Single) }
 }
 
@@ -89,6 +92,7 @@ fn the_breaker_trips_and_an_epoch_begins_at_any_time() {
     for class in Class::ALL {
         holds("restored", &restored(class));
     }
+    verdicts::ended("the_breaker_trips_and_an_epoch_begins_at_any_time");
 }
 
 #[test]
@@ -97,12 +101,14 @@ fn records_of_forwarded_operations_are_forgotten_at_any_time() {
     for class in Class::ALL {
         holds("forgetful", &forgetful(class));
     }
+    verdicts::ended("records_of_forwarded_operations_are_forgotten_at_any_time");
 }
 
 #[test]
 fn a_store_forgets_its_keys() {
     // Broken: what the store has forgotten is sent again (I2). Must hold: past half of the retention it is uncertain.
     holds("aged", &aged(Class::Idempotent));
+    verdicts::ended("a_store_forgets_its_keys");
 }
 
 #[test]
@@ -110,6 +116,7 @@ fn two_owners_race() {
     for class in Class::ALL {
         holds("race", &longer(race(class, Policy::Single)));
     }
+    verdicts::ended("two_owners_race");
 }
 
 #[test]
@@ -117,12 +124,14 @@ fn three_operations_at_once() {
     for class in Class::ALL {
         holds("crowd", &crowd(class));
     }
+    verdicts::ended("three_operations_at_once");
 }
 
 #[test]
 fn a_cell_from_before_the_gateways_time() {
     let world = Bounds { before: Some(9), ..race(Class::Conditional, Policy::Single) };
     holds("before", &longer(world));
+    verdicts::ended("a_cell_from_before_the_gateways_time");
 }
 
 #[test]
@@ -131,6 +140,7 @@ fn requests_arrive_twice() {
     for class in [Class::Conditional, Class::FenceAware, Class::Idempotent] {
         holds("twice", &longer(Bounds { twice: 1, ..race(class, Policy::Single) }));
     }
+    verdicts::ended("requests_arrive_twice");
 }
 
 #[test]
@@ -141,6 +151,7 @@ fn stores_refuse_and_connections_fail() {
             holds("refused", &world);
         }
     }
+    verdicts::ended("stores_refuse_and_connections_fail");
 }
 
 #[test]
@@ -148,6 +159,7 @@ fn a_second_owner_waits_for_its_barrier() {
     for class in Class::ALL {
         holds("hand over", &hand_over(class));
     }
+    verdicts::ended("a_second_owner_waits_for_its_barrier");
 }
 
 #[test]
@@ -155,6 +167,7 @@ fn a_cancel_is_complete_when_nothing_can_come_any_more() {
     for class in Class::ALL {
         holds("called off", &called_off(class));
     }
+    verdicts::ended("a_cancel_is_complete_when_nothing_can_come_any_more");
 }
 
 #[test]
@@ -163,4 +176,5 @@ fn a_removal_and_a_re_creation() {
         holds("reborn", &reborn(class));
         holds("reborn again", &reborn_again(class));
     }
+    verdicts::ended("a_removal_and_a_re_creation");
 }

@@ -6,6 +6,7 @@ use fencegate::domain::upstream::Class;
 use super::bounds::Bounds;
 use super::bugs::Bug;
 use super::search::search;
+use super::worlds;
 
 const ORDERED: Policy = Policy::Ordered { gapless: false };
 
@@ -114,4 +115,40 @@ fn an_owner_waits_for_its_barrier() {
 #[test]
 fn a_cell_that_was_read_too_early_is_no_contradiction() {
     fails(Bounds { tasks: 3, ..race(Class::Conditional) }, Bug::StaleRead, &["quarantine"]);
+}
+
+#[test]
+fn a_tripped_breaker_holds_everybody_up() {
+    for class in Class::ALL {
+        fails(worlds::restored(class), Bug::BreakerAdmits, &["breaker"]);
+    }
+}
+
+#[test]
+fn what_was_under_way_is_not_over_when_the_breaker_trips_or_an_epoch_begins() {
+    for class in Class::ALL {
+        for bug in [Bug::BreakerForgets, Bug::EpochForgets] {
+            fails(worlds::restored(class), bug, &["I4"]);
+        }
+    }
+}
+
+#[test]
+fn an_epoch_that_begins_nothing_lets_the_old_one_in() {
+    for class in Class::ALL {
+        // Somebody of the old epoch comes late.
+        fails(worlds::restored(class).put('c', 2, 3), Bug::EpochNotRaised, &["I9"]);
+    }
+}
+
+#[test]
+fn a_record_that_goes_too_early_is_a_second_effect() {
+    for class in [Class::Conditional, Class::Serial] {
+        fails(worlds::forgetful(class), Bug::LivePruned, &["I2", "I4"]);
+    }
+}
+
+#[test]
+fn a_key_that_the_store_has_forgotten_is_not_sent_again() {
+    fails(worlds::aged(Class::Idempotent), Bug::AgeUnknown, &["I2"]);
 }
