@@ -41,7 +41,7 @@ use crate::dispatch::{Dispatch, Elapsed, Upstreams};
 use crate::domain::entropy::Entropy;
 use crate::domain::resource::Namespace;
 use crate::domain::store::HttpStore;
-use crate::domain::time::Clock;
+use crate::domain::time::{Clock, Millis};
 use crate::http::{Door, Front, Reloads, Stopping};
 use crate::ledger::{Ledger, postgres, sqlite};
 use crate::limits::{CONNECTIONS_OF_ONE_PART, DRAIN_TIMEOUT_GREATEST_MS, POLICY_NOTES, SPANS_TIMEOUT};
@@ -201,12 +201,7 @@ async fn run_with(
         reloads,
         access,
     };
-    tokio::spawn(door.ledger.sweeper().run());
-    tokio::spawn(door.ledger.pruner(kept).run());
-    tokio::spawn(door.ledger.compactor(kept).run());
-    tokio::spawn(door.ledger.noter(door.clock.clone()).run());
-    tokio::spawn(door.ledger.counting().run());
-    tokio::spawn(door.ledger.keep_counting(door.clock.clone()));
+    keep_house(&door.ledger, &door.clock, kept);
     tokio::spawn(note_policy(door.ledger.clone(), policy, shutdown.clone()));
     if let Some(tls) = &tls {
         door.ledger.metrics().shows(tls.clone());
@@ -251,6 +246,16 @@ async fn run_with(
     }
     info!("stopped; every answered command is durable");
     Ok(())
+}
+
+/// Begins what goes on beside the requests for as long as the ledger is in use.
+fn keep_house(ledger: &Ledger, clock: &Arc<dyn Clock>, kept: Millis) {
+    tokio::spawn(ledger.sweeper().run());
+    tokio::spawn(ledger.pruner(kept).run());
+    tokio::spawn(ledger.compactor(kept).run());
+    tokio::spawn(ledger.noter(clock.clone()).run());
+    tokio::spawn(ledger.counting().run());
+    tokio::spawn(ledger.keep_counting(clock.clone()));
 }
 
 /// Starts to collect spans, where the configuration says where they go.

@@ -48,7 +48,7 @@ fn explored(name: &str, bounds: &Bounds) -> Met {
     let (states, transitions, depth) = (met.states, met.transitions, met.depth);
     println!("{name}: {definition}: {states} states, {transitions} transitions, depth {depth}, complete");
     let codes = met.codes.keys().chain(met.acts.keys()).map(|code| Word::Told(*code));
-    verdicts::met(format!("documents: {name}"), states, transitions, codes);
+    verdicts::met(&format!("documents: {name}"), states, transitions, codes);
     met
 }
 

@@ -359,6 +359,6 @@ fn searched(definition: Definition) -> BTreeSet<(bool, bool, Code)> {
     let states = search.run();
     println!("regression: {definition}: {states} states, {} transitions, complete", search.transitions);
     let met = search.met.iter().map(|(_, _, code)| verdicts::Word::Told(*code));
-    verdicts::met("documents: regression".to_owned(), states, search.transitions, met);
+    verdicts::met("documents: regression", states, search.transitions, met);
     search.met
 }

@@ -150,14 +150,14 @@ fn table() -> MutexGuard<'static, Option<Table>> {
 }
 
 /// A world was searched to its end.
-pub(super) fn met(world: String, states: usize, transitions: u64, words: impl Iterator<Item = Word>) {
+pub(super) fn met(world: &str, states: usize, transitions: u64, words: impl Iterator<Item = Word>) {
     let mut table = table();
     let table = table.get_or_insert_default();
     table.worlds += 1;
     table.states += states;
     table.transitions += transitions;
     for word in words {
-        table.reached.entry(word).or_default().insert(world.clone());
+        table.reached.entry(word).or_default().insert(world.to_owned());
     }
 }
 

@@ -170,8 +170,7 @@ async fn rates_hold_at_once_and_a_quota_is_named() {
     assert_eq!((&told["changed"], &told["ignored"]), (&json!(["limits"]), &json!(["namespaces"])), "{told}");
     assert_eq!(passed().await, 20);
     let warnings = patience::until("it is in the log", 10, async || {
-        let found = reloaded.gateway.warnings().into_iter().find(|line| line.contains("takes a restart"));
-        found
+        reloaded.gateway.warnings().into_iter().find(|line| line.contains("takes a restart"))
     });
     let warnings = warnings.await;
     assert!(warnings.contains("namespaces"), "{warnings}");

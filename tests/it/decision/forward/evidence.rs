@@ -23,7 +23,7 @@ struct Known {
     complete: bool,
     undecided: Vec<IntentRow>,
     cell: Option<CellSeen>,
-    stamp_is_known: bool,
+    has_stamp: bool,
 }
 
 impl Known {
@@ -37,7 +37,7 @@ impl Known {
             complete: true,
             undecided: snapshot.intents_of(&name(PAGE)).cloned().collect(),
             cell: None,
-            stamp_is_known: true,
+            has_stamp: true,
             row,
         }
     }
@@ -77,7 +77,7 @@ impl Known {
             complete: self.complete,
             undecided: &self.undecided,
             cell: self.cell.as_ref(),
-            stamp_is_known: self.stamp_is_known,
+            stamp_is_known: self.has_stamp,
         };
         contradictions(&evidence).into_iter().map(|one| (one.part, one.found)).collect()
     }
@@ -177,9 +177,9 @@ fn a_store_that_is_ahead_of_the_record_is_told() {
     stamped(|stamp| stamp.position = token(2)).says(&[InStore], "the cell was written at 0.2");
     stamped(|stamp| stamp.incarnation = Incarnation::new(2).unwrap()).says(&[InStore], "shows commit 2.1");
     stamped(|stamp| stamp.commit = commit(2)).says(&[InStore], "shows commit 1.2");
-    cell.spoiled(|known| known.stamp_is_known = false).says(&[InStore], "first, which is not recorded");
+    cell.spoiled(|known| known.has_stamp = false).says(&[InStore], "first, which is not recorded");
     let barrier = stamped(|stamp| stamp.operation_id = None);
-    barrier.spoiled(|known| known.stamp_is_known = false).says(&[], "a barrier has no operation");
+    barrier.spoiled(|known| known.has_stamp = false).says(&[], "a barrier has no operation");
     cell.spoiled(|known| known.row.cell = Some(tag("v2"))).says(&[InStore], "which is not the recorded one");
     cell.spoiled(|known| known.row.cell = None).says(&[], "none is recorded to compare with");
     // One sign is enough: the other validator is its consequence.

@@ -50,14 +50,18 @@ pub(super) fn search(bounds: &Bounds) -> Met {
             let made = match state.take(bounds, step) {
                 Ok(Some(made)) => made,
                 Ok(None) => continue,
-                Err(violation) => return failed(bounds, &frontier, (number, Some(step)), violation, met),
+                Err(violation) => {
+                    let failure = Some((violation, way(bounds, &frontier, (number, Some(step)))));
+                    return Met { states: frontier.states(), depth: frontier.depth(), failure, ..met };
+                }
             };
             let Some(own) = frontier.add(made.key(), number, index) else { continue };
             if bounds.bug.is_none()
                 && healthy.insert(made.healing_key())
                 && let Err(violation) = made.heal(bounds)
             {
-                return failed(bounds, &frontier, (own, None), violation, met);
+                let failure = Some((violation, way(bounds, &frontier, (own, None))));
+                return Met { states: frontier.states(), depth: frontier.depth(), failure, ..met };
             }
             frontier.wait(own, depth + 1, made);
         }
@@ -65,14 +69,8 @@ pub(super) fn search(bounds: &Bounds) -> Met {
     Met { states: frontier.states(), depth: frontier.depth(), healed: healthy.len(), ..met }
 }
 
-/// Tells the steps by which a rule was broken.
-fn failed(
-    bounds: &Bounds,
-    frontier: &Frontier<State>,
-    (number, last): (u32, Option<Step>),
-    violation: Violation,
-    met: Met,
-) -> Met {
+/// The steps by which a rule was broken.
+fn way(bounds: &Bounds, frontier: &Frontier<State>, (number, last): (u32, Option<Step>)) -> Vec<Step> {
     let (mut state, mut steps) = (start(bounds), Vec::new());
     for index in frontier.way_to(number) {
         let step = state.steps(bounds)[index];
@@ -80,5 +78,5 @@ fn failed(
         steps.push(step);
     }
     steps.extend(last);
-    Met { states: frontier.states(), depth: frontier.depth(), failure: Some((violation, steps)), ..met }
+    steps
 }

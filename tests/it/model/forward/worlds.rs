@@ -20,7 +20,7 @@ fn holds(name: &str, bounds: &Bounds) {
         bounds.class.word()
     );
     let words = bounds.met.borrow().clone();
-    verdicts::met(format!("stores: {name}"), states, transitions, words.into_iter());
+    verdicts::met(&format!("stores: {name}"), states, transitions, words.into_iter());
     if let Some((violation, steps)) = met.failure {
         let (class, what) = (bounds.class.word(), violation.what);
         panic!("{class}: {name}: {}: {what} after {steps:#?}", violation.rule);
