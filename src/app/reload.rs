@@ -376,7 +376,7 @@ mod tests {
 
         // Whoever may do something from now on is written down by name.
         *file.lock().unwrap() =
-            "drain_delay = \"2s\"\n[principals.a]\npermissions = { \"*\" = [\"read\"] }\n".to_owned();
+            "drain_delay = \"2s\"\n[limits]\nrequests_per_second = 5\n[principals.a]\npermissions = { \"*\" = [\"read\"] }\n".to_owned();
         assert_eq!(reloader.reload().changed, ["principals"]);
         assert_eq!(written.try_recv().unwrap(), "principals: added a");
         assert!(!access.is_open());

@@ -35,7 +35,8 @@ fn a_collector_has_the_usual_path_and_all_is_sent_unless_somebody_says_less() {
 #[test]
 fn an_address_that_cannot_be_one_is_told_and_not_repeated() {
     for (value, because) in [
-        ("\"\"", "is not an address; write one such as \"http://127.0.0.1:4318\""),
+        ("\"\"", "is empty; leave it out, or give a value"),
+        ("\"nonsense\"", "is not an address; write one such as \"http://127.0.0.1:4318\""),
         ("\"127.0.0.1:4318\"", "is not an address"),
         ("\"collector:4318\"", "is not an address of HTTP"),
         ("\"grpc://hush:4317\"", "is not an address of HTTP"),

@@ -137,7 +137,8 @@ async fn a_filter_that_leaves_much_out_shows_that_it_goes_on() {
         Answer::of(request).await.expect(200);
     }
     let mut quiet = Listener::begin(&client, "?prefix=rows/", Some("0")).await;
-    assert!(quiet.comment("still reading").await.is_empty());
+    let sign = tokio::time::timeout(Duration::from_secs(20), quiet.comment("still reading")).await;
+    assert!(sign.expect("no sign of life").is_empty());
     let on_the_way = quiet.last.clone().unwrap();
     quiet.comment("all is told").await;
     assert_ne!(on_the_way, quiet.last.clone().unwrap());

@@ -169,9 +169,9 @@ async fn rates_hold_at_once_and_a_quota_is_named() {
     .await;
     assert_eq!((&told["changed"], &told["ignored"]), (&json!(["limits"]), &json!(["namespaces"])), "{told}");
     assert_eq!(passed().await, 20);
-    let warnings = patience::until("it is in the log", 10, async || {
+    let said = patience::until("it is in the log", 10, async || {
         reloaded.gateway.warnings().into_iter().find(|line| line.contains("takes a restart"))
     });
-    let warnings = warnings.await;
-    assert!(warnings.contains("namespaces"), "{warnings}");
+    let said = said.await;
+    assert!(said.contains("namespaces"), "{said}");
 }
