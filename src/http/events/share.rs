@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn all_together_have_a_bound() {
         let streams = Arc::<Streams>::default();
-        let seats: Vec<_> = (0..EVENT_STREAMS).map(|_| streams.seat(&PrincipalName::anonymous(), true)).collect();
+        let seats: Vec<_> =
+            (0..EVENT_STREAMS).map(|_| streams.seat(&PrincipalName::anonymous(), true)).collect();
         assert!(seats.iter().all(Result::is_ok));
         assert!(streams.seat(&name("alice"), false).is_err());
     }
