@@ -33,6 +33,11 @@ pub(super) trait ReadCells<'r> {
     /// A complaint about the value that was read last.
     fn unreadable(&self, reason: &str) -> Self::Fault;
 
+    /// Any bytes.
+    fn blob(&mut self) -> Result<&'r [u8], Self::Fault> {
+        self.maybe_blob()?.ok_or_else(|| self.unreadable("NULL"))
+    }
+
     /// Zero or one.
     fn flag(&mut self) -> Result<bool, Self::Fault> {
         match self.integer()? {

@@ -237,7 +237,7 @@ pub(super) fn control<'r, C: ReadCells<'r>>(
         verb,
         key,
         fingerprint: Fingerprint::from_bytes(cells.bytes()?),
-        body: Bytes::copy_from_slice(cells.maybe_blob()?.unwrap_or_default()),
+        body: Bytes::copy_from_slice(cells.blob()?),
         at: cells.time()?,
     })
 }

@@ -46,7 +46,7 @@ pub(in super::super) fn intent<'r, C: ReadCells<'r>>(
 
 fn request<'r, C: ReadCells<'r>>(cells: &mut C) -> Result<ForwardedHead, C::Fault> {
     let query = cells.maybe_text()?.map(str::to_owned);
-    let headers = cells.maybe_blob()?.unwrap_or_default();
+    let headers = cells.blob()?;
     Ok(ForwardedHead {
         query,
         headers: packed::fields(headers).map_err(|reason| cells.unreadable(reason))?,

@@ -28,6 +28,9 @@ fn half_a_value_in_a_row_is_no_value() {
     assert!(changed(Table::Operations, &[(15, Value::Null)]).is_err());
     assert!(changed(Table::Refusals, &[(4, Value::Null)]).is_err());
     assert!(changed(Table::Resources, &[(17, Value::Null), (20, number)]).is_err());
+    // An answer that is not there is not an empty one, and headers that are not there are not none.
+    assert!(changed(Table::Controls, &[(1, Value::Null)]).is_err());
+    assert!(changed(Table::Intents, &[(16, Value::Null)]).is_err());
 }
 
 /// Broken: a flag that is neither 0 nor 1 is taken for 1. Must hold: a value that the rules cannot hold is never guessed.

@@ -102,7 +102,7 @@ const MOST: u64 = 4_096;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the door is waited for, behind which a doubt may be looked into for longer.
-const DOOR: Duration = Duration::from_millis(500);
+const DOOR: Duration = Duration::from_millis(300);
 
 /// What is asked for and of which kind of store in the first line; then what the store answers, one answer after another
 /// with a line `---` between. Afterwards it hangs up.

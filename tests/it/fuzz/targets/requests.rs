@@ -93,6 +93,15 @@ pub(super) const TARGET: Target = Target {
         "applied",
         "replayed",
         "412 stale_token",
+        "403 token_not_yours",
+        "409 cancelled",
+        "409 lease_held",
+        "410 deleted",
+        "410 lease_superseded",
+        "412 generation_spent",
+        "412 precondition_failed",
+        "422 operation_mismatch",
+        "428 precondition_required",
     ],
 };
 

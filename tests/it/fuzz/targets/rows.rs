@@ -99,10 +99,14 @@ fn hold(table: Table, values: &[Value]) -> Result<(), String> {
 /// The few columns that have two spellings for one meaning; a gateway writes one of them.
 fn is_another_spelling(table: Table, at: usize, was: &Value) -> bool {
     match table {
-        // The bucket of a lease that lies in the resource's own, and a barrier that is none.
-        Table::Resources => at == 20 || (at >= 25 && *was == Value::Integer(0)),
-        // Entity tags with other blanks between, and no headers.
-        Table::Intents => at == 13 || at == 14 || (at == 16 && *was == Value::Null),
+        // The bucket of a lease that lies in the resource's own, a queue with nobody in it, and a barrier that is none.
+        Table::Resources => {
+            at == 20
+                || (at == 21 && *was == Value::Blob(Vec::new()))
+                || (at >= 25 && *was == Value::Integer(0))
+        }
+        // Entity tags with other blanks between.
+        Table::Intents => at == 13 || at == 14,
         Table::Operations
         | Table::Namespaces
         | Table::Everywhere
