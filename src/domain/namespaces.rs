@@ -135,8 +135,8 @@ mod tests {
         let only = Namespaces::new(BTreeMap::from([(name("jobs"), some)]), None);
         assert_eq!((only.rules(&name("jobs")), only.rules(&name("mail"))), (Some(&some), None));
         assert!(!only.allows_any() && !only.have_quotas() && only.base(&name("jobs")).is_none());
-        let bases = BTreeMap::from([(name("jobs"), "http://store/".to_owned())]);
-        let based = only.with_bases(bases);
+        let addresses = BTreeMap::from([(name("jobs"), "http://store/".to_owned())]);
+        let based = only.with_bases(addresses);
         assert_eq!((based.base(&name("jobs")), based.base(&name("mail"))), (Some("http://store/"), None));
         assert_eq!(based.rules(&name("jobs")), Some(&some));
         let open = Namespaces::new(BTreeMap::from([(name("jobs"), some)]), Some(metered));

@@ -302,7 +302,7 @@ mod tests {
         // may be `immediate`; only the gateway's own leases bind, and only a contract that asks for it raises at an acquire.
         use Contract::{Immediate, LeaseBound, Observed};
         let trusted = Issuer::Trusted { max_jump: None };
-        let check = |issuer, contract| Definition { issuer, contract, ..Definition::default() }.check();
+        let check = |issuer, contract| Definition { contract, issuer, ..Definition::default() }.check();
         for contract in [Observed, Immediate, LeaseBound] {
             assert_eq!(check(Issuer::Gateway, contract), Ok(()));
             assert_eq!(check(trusted, contract).is_ok(), contract == Observed);
