@@ -242,6 +242,12 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_of_any_form_is_found_by_what_stands_between_its_quotes() {
+        let tags = TagList::parse("\"a\", W/\"b\"").unwrap();
+        assert!(tags.has("a") && tags.has("b") && !tags.has("c") && TagList::Any.has("c"));
+    }
+
+    #[test]
     fn lists_are_read_whole_or_refused() {
         assert!(TagList::parse("\"a\" , \"1.2\"").unwrap().matches_strongly(Some(current())));
         assert_eq!(TagList::parse(""), Err(TagListError::Empty));

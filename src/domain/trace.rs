@@ -124,6 +124,10 @@ mod tests {
         assert_eq!(trace.id().to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert!(trace.is_sampled());
         assert_eq!(trace.header(), GIVEN);
+        for (flags, sampled) in [("00", false), ("02", false), ("03", true), ("ff", true)] {
+            let flagged = Trace::parse(&GIVEN.replace("-01", &format!("-{flags}"))).unwrap();
+            assert_eq!(flagged.is_sampled(), sampled, "{flags}");
+        }
         assert!(Trace::parse("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more").is_some());
         for bad in [
             "secret",

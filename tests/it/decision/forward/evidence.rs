@@ -14,7 +14,7 @@ use crate::support::world::{World, name, token};
 
 /// Everything that is known of one resource, to be spoiled.
 #[derive(Clone)]
-struct Known {
+struct Facts {
     namespace: NamespaceRow,
     row: ResourceRow,
     targets: Vec<TargetRow>,
@@ -26,7 +26,7 @@ struct Known {
     has_stamp: bool,
 }
 
-impl Known {
+impl Facts {
     fn of(world: &World) -> Self {
         let (snapshot, row) = (&world.snapshot, world.row(PAGE).clone());
         Self {
@@ -98,7 +98,7 @@ fn commit(number: u64) -> CommitNo {
 fn registers_that_contradict_each_other_are_told() {
     // Broken: rows that came together from two moments are taken for sound. Must hold: what cannot be is told, and what
     // stands exactly at a bound is in order.
-    let page = Known::page();
+    let page = Facts::page();
     page.says(&[], "in order");
     page.spoiled(|known| known.row.applied = Some(Mark { position: token(2), sequence: None }))
         .says(&[Record], "above the floor");
@@ -116,7 +116,7 @@ fn registers_that_contradict_each_other_are_told() {
 fn what_is_published_was_made_by_a_recorded_operation() {
     // Broken: content of a lost operation, or of another target, is taken for the record's own. Must hold: it is told,
     // but not where the record is known to have gaps.
-    let page = Known::page();
+    let page = Facts::page();
     page.spoiled(|known| known.operations.clear()).says(&[Pointer, Pointer], "no recorded operation made");
     page.spoiled(|known| (known.complete, known.operations) = (false, Vec::new()))
         .says(&[], "a part was read");
@@ -147,16 +147,16 @@ fn what_is_published_was_made_by_a_recorded_operation() {
 #[test]
 fn operations_lie_below_the_floor_and_within_what_was_counted() {
     // Broken: a register that went back behind its own operations is not seen. Must hold: each operation above it is told.
-    let page = Known::page();
+    let page = Facts::page();
     page.spoiled(|known| {
         known.targets.clear();
         known.row.commit_no = commit(1);
     })
     .says(&[Operation], "op-c made commit 2");
     page.spoiled(|known| known.operations[0].position = token(2)).says(&[Operation], "was admitted at 0.2");
-    let (_, mut far) = Known::cell();
+    let (_, mut far) = Facts::cell();
     far.announce(&write("second", 2));
-    let known = Known::of(&far.world);
+    let known = Facts::of(&far.world);
     assert_eq!(known.undecided.len(), 1);
     known.says(&[], "it was announced at the floor");
     known.spoiled(|known| known.row.floor = token(1)).says(&[Operation], "is announced at 0.2");
@@ -166,7 +166,7 @@ fn operations_lie_below_the_floor_and_within_what_was_counted() {
 fn a_store_that_is_ahead_of_the_record_is_told() {
     // Broken: a store that shows what was forgotten is taken for in order, or one whose write is under way for a loss. Must
     // hold: position, commit, operation and validator are each compared, the last only where nothing else is known.
-    let (cell, mut far) = Known::cell();
+    let (cell, mut far) = Facts::cell();
     cell.says(&[], "in order");
     let stamped = |change: fn(&mut fencegate::domain::upstream::Stamp)| {
         cell.spoiled(|known| match &mut known.cell {
@@ -188,9 +188,9 @@ fn a_store_that_is_ahead_of_the_record_is_told() {
         .says(&[InStore], "shows commit 1.2");
     // While something is under way the store may have it already, but nothing above what was announced.
     far.announce(&write("second", 2));
-    let open = Known { cell: cell.cell.clone(), ..Known::of(&far.world) };
+    let open = Facts { cell: cell.cell.clone(), ..Facts::of(&far.world) };
     open.spoiled(|known| known.row.cell = Some(tag("v2"))).says(&[], "under way");
-    let ahead = |known: &mut Known, commits, incarnation| match &mut known.cell {
+    let ahead = |known: &mut Facts, commits, incarnation| match &mut known.cell {
         Some(CellSeen::Stamped(_, stamp)) => {
             (stamp.commit, stamp.incarnation) = (commit(commits), Incarnation::new(incarnation).unwrap());
         }
@@ -204,7 +204,7 @@ fn a_store_that_is_ahead_of_the_record_is_told() {
 fn a_cell_that_is_gone_or_strange_is_told() {
     // Broken: what somebody did around the gateway stays unseen, or what stood there before it is taken for that. Must hold:
     // a cell that was recorded is there, and stamped.
-    let (cell, mut far) = Known::cell();
+    let (cell, mut far) = Facts::cell();
     cell.spoiled(|known| known.cell = Some(CellSeen::Absent)).says(&[InStore], "the cell is gone");
     cell.spoiled(|known| (known.cell, known.row.cell) = (Some(CellSeen::Absent), None))
         .says(&[], "none was recorded");
@@ -217,7 +217,7 @@ fn a_cell_that_is_gone_or_strange_is_told() {
     read.says(&[InStore], "content that no gateway stamped");
     read.spoiled(|known| known.row.cell = None).says(&[], "it stood there before");
     far.announce(&write("second", 2));
-    Known { cell: Some(CellSeen::Absent), ..Known::of(&far.world) }.says(&[], "a removal may be under way");
+    Facts { cell: Some(CellSeen::Absent), ..Facts::of(&far.world) }.says(&[], "a removal may be under way");
 }
 
 #[test]
