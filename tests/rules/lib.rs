@@ -9,11 +9,12 @@ extern crate self as fencegate;
 
 #[path = "../../src"]
 mod shipped {
+    pub mod deliberate;
     pub mod domain;
     pub mod protocol;
 }
 
-pub use shipped::{domain, protocol};
+pub use shipped::{deliberate, domain, protocol};
 
 #[cfg(test)]
 #[path = "../it"]
