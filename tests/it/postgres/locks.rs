@@ -98,8 +98,9 @@ async fn a_write_that_waited_past_its_lease_is_refused() {
     assert_eq!(scene.gateway.terminate(), Some(0));
 }
 
-/// Broken: a load brings the time at which its transaction began. In a gateway other connections read the clock all the time, and
-/// it never goes back there, so the test above passes all the same. Must hold: a load brings the time of after the wait.
+/// Broken: a load brings the time at which its transaction began. Time never goes back within a gateway, and its other tasks may
+/// read the clock while the write waits: then the test above passes all the same. Must hold: a load brings the time of after
+/// the wait, also where nobody else looks.
 #[tokio::test]
 async fn the_time_of_a_load_is_that_of_after_the_wait() {
     let Some(scene) = Scene::new("postgres::locks::the_time_of_a_load_is_that_of_after_the_wait").await
