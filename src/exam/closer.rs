@@ -15,7 +15,7 @@ use super::events::{Act, Booked, Class, Closed, Event, Place, digest};
 use super::slot::halves;
 use super::wire::{self, Message};
 use super::world::World;
-use crate::limits::{EXAM_CLOSING, EXAM_OPEN_CLOSINGS, EXAM_PATIENCE, EXAM_REST};
+use crate::limits::{EXAM_CLOSING, EXAM_LOOK, EXAM_OPEN_CLOSINGS, EXAM_PATIENCE, EXAM_REST};
 
 /// The lines of a timeline in which a position is issued.
 const GRANTS: [&str; 2] = ["acquired", "transferred"];
@@ -31,17 +31,24 @@ pub(super) async fn run(world: Arc<World>, mut retired: mpsc::Receiver<Arc<str>>
             open.join_next().await;
         }
         while open.try_join_next().is_some() {}
-        let name = resource.split('/').next().unwrap_or_default();
-        let paired = world.rules.iter().any(|rules| rules.paired && rules.name == name);
-        let all = if paired { halves(&resource).map(Arc::from).to_vec() } else { vec![resource] };
-        for resource in all {
-            open.spawn(close(world.clone(), resource, healed.clone()));
+        let paired = world.is_paired(&resource);
+        let all =
+            if paired { halves(&resource).map(Arc::from).to_vec() } else { vec![Arc::from(&*resource)] };
+        for half in all {
+            open.spawn(close(world.clone(), resource.clone(), half, healed.clone()));
         }
     }
     open.join_all().await;
 }
 
-async fn close(world: Arc<World>, resource: Arc<str>, healed: Arc<AtomicBool>) {
+/// Closes a resource, or one half of what is `used` as one.
+async fn close(world: Arc<World>, used: Arc<str>, resource: Arc<str>, healed: Arc<AtomicBool>) {
+    // Whoever works on it still has its name. On a machine that has other things to do that may be long.
+    let others = if world.is_paired(&used) { 2 } else { 1 };
+    while Arc::strong_count(&used) > others && !healed.load(Ordering::Relaxed) {
+        sleep(EXAM_LOOK).await;
+    }
+    drop(used);
     sleep(EXAM_REST).await;
     let closing = Closing { world: &world, resource: &resource };
     let mut since_healed = None;
@@ -138,6 +145,7 @@ impl Closing<'_> {
             // Nobody got as far as to acquire it.
             return Ok(Closed { resource: resource.to_owned(), ..Closed::default() });
         }
+        let before: Value = serde_json::from_slice(&shown.body).unwrap_or_default();
         let items = self.list(turn, &format!("/v1/operations?resource={query}&limit=100")).await?;
         let booked: Vec<Booked> = items.iter().filter_map(booked).collect();
         if booked.len() != items.len() {
@@ -156,7 +164,6 @@ impl Closing<'_> {
             .filter(|line| GRANTS.contains(&line.get("event").and_then(Value::as_str).unwrap_or_default()));
         let acquired = acquired.filter_map(|line| line.get("position")?.as_str()?.parse::<Place>().ok());
         let acquired = acquired.collect();
-        let shown = self.look(turn).await?;
         let read = self.ask(turn, &format!("/fenced/{resource}")).await?;
         if read.status() >= 500 {
             return Err(format!("a read is answered {}", read.status()));
@@ -166,9 +173,13 @@ impl Closing<'_> {
             None if read.status() == 200 => Some(digest(&read.body)),
             None => None,
         };
+        let shown = self.look(turn).await?;
         let registers = registers(&shown);
         if registers.is_none() {
             return Err(format!("the resource cannot be read: {shown}"));
+        }
+        if shown.get("commit") != before.get("commit") {
+            return Err("something came to be applied while the books were looked into".to_owned());
         }
         let resource = resource.to_owned();
         let status = read.status();

@@ -20,7 +20,7 @@ impl Worker {
 
     /// Somebody who was an owner some time ago does not know what has happened since.
     pub(super) async fn come_back(&mut self) {
-        if let Some(mut old) = self.past.take().filter(|old| old.resource == self.slot.last()) {
+        if let Some(mut old) = self.past.take() {
             self.act_as_if_it_owned(&mut old).await;
         }
     }

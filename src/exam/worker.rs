@@ -67,6 +67,7 @@ impl Worker {
                 self.work_on_a_pair(&resource).await;
                 continue;
             }
+            self.past = self.past.take().filter(|past| past.resource == resource);
             if self.past.is_some() && self.one_in(2) {
                 self.come_back().await;
             }

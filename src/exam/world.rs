@@ -92,6 +92,12 @@ impl World {
         self.stores.iter().find(|store| store.class == class)
     }
 
+    /// Whether a resource is two of which every write changes both or none.
+    pub(super) fn is_paired(&self, resource: &str) -> bool {
+        let name = resource.split('/').next().unwrap_or_default();
+        self.rules.iter().any(|rules| rules.paired && rules.name == name)
+    }
+
     /// Where writes past the gateway go.
     pub(super) fn past_the_gateway(&self) -> Option<u16> {
         let found = self.stores.iter().zip(&self.ways).find(|(store, _)| store.class == Class::Unfenced);

@@ -60,10 +60,10 @@ async fn lost_with_a_synchronous_standby(binaries: &'static Binaries, before: us
 
     let addresses = Addresses::of(&[&first.base, &second.base]);
     let mut load = Load::start(8, &addresses, &["database_unavailable"]);
-    load.proceed(before, 30).await;
+    load.proceed(before, 120).await;
     primary.kill();
     standby.tell(&["SELECT pg_promote()"]).await;
-    load.proceed(200, 60).await;
+    load.proceed(200, 120).await;
     let acknowledged = load.acknowledged();
     load.finish_and_check(&second.client()).await;
     recovered(&first.client()).await;
