@@ -101,7 +101,7 @@ impl Server {
     async fn answers(&self) -> bool {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let asked = async {
-            let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await?;
+            let mut stream = super::wire::connect(self.port).await?;
             let mut packet = vec![0, 0, 0, 0, 0, 3, 0, 0];
             packet.extend_from_slice(b"user\0fencegate\0database\0postgres\0\0");
             let length = u32::try_from(packet.len()).unwrap_or_default().to_be_bytes();

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::history::Recorder;
+use super::wire;
 
 /// What a proxy does with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,10 +131,7 @@ async fn accept(listener: TcpListener, orders: Arc<Orders>) {
             orders.touch();
             continue;
         }
-        let Ok(server) = TcpStream::connect(("127.0.0.1", orders.leads_to.load(Ordering::SeqCst))).await
-        else {
-            continue;
-        };
+        let Ok(server) = wire::connect(orders.leads_to.load(Ordering::SeqCst)).await else { continue };
         if client.set_nodelay(true).is_ok() && server.set_nodelay(true).is_ok() {
             drop(tokio::spawn(flow::pass(client, server, orders.clone())));
         }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -27,7 +26,7 @@ pub(super) async fn blow(port: u16, count: u64, length: Duration, waiting: impl 
 }
 
 async fn one(port: u16, number: u64, length: Duration) {
-    let Ok(Ok(mut stream)) = timeout(length, TcpStream::connect(("127.0.0.1", port))).await else { return };
+    let Ok(Ok(mut stream)) = timeout(length, wire::connect(port)).await else { return };
     let whole = wire::request("GET", "/v1/resources?limit=100", &[], &[]);
     let half = whole.get(..whole.len().div_ceil(2)).unwrap_or_default();
     let lease = "{\"resource\":\"papers/storm\",\"wait_ms\":30000}";

@@ -88,10 +88,21 @@ pub(super) async fn read(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Option<M
     }
 }
 
+/// A connection to a port of loopback. While nobody listens there, one from this machine may meet itself; it would take the
+/// port from its owner, and answer with what it is asked.
+pub(super) async fn connect(port: u16) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    if stream.local_addr()? == stream.peer_addr()? {
+        stream.set_zero_linger()?;
+        return Err(std::io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(stream)
+}
+
 /// Sends a request on a connection of its own and waits for the answer. `Err` says why there is none.
 pub(super) async fn ask(port: u16, request: &[u8], patience: Duration) -> Result<Message, String> {
     let asked = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| error.to_string())?;
+        let mut stream = connect(port).await.map_err(|error| error.to_string())?;
         stream.write_all(request).await.map_err(|error| error.to_string())?;
         let answer = read(&mut stream, &mut Vec::new()).await;
         answer.ok_or_else(|| "closed before the answer".to_owned())
