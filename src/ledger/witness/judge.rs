@@ -87,12 +87,11 @@ pub(super) fn raised(path: &Path, before: Option<&Record>, asked: Record) -> Res
         );
         return Err(WitnessError::File { path: path.to_owned(), reason });
     }
-    // A replica that has not heard yet of the last epoch. What it has reached lies below the place where that began; or it was
-    // lost, and says nothing of the records that go on without it.
+    // A replica that has not heard yet of the last epoch knows places of the same database.
     let epoch = old.epoch;
     if new.timeline > old.timeline {
         return Ok(Record { reached: Point { epoch, ..new }, ..asked });
     }
-    let at = if new.epoch < epoch { old.at } else { old.at.max(new.at) };
+    let at = old.at.max(new.at);
     Ok(Record { reached: Point { epoch, at, ..new }, reserved: before.reserved.max(asked.reserved), ..asked })
 }
