@@ -184,7 +184,9 @@ async fn story(seed: u64) {
     for round in 0..90 {
         known.rounds = round;
         let members = dice.one(&[1, 1, 2, 5, 12]);
-        let batch: Vec<Command> = (0..members).map(|_| command(&mut dice, &known, &memory.ledger)).collect();
+        let mut batch: Vec<Command> =
+            (0..members).map(|_| command(&mut dice, &known, &memory.ledger)).collect();
+        batch.sort_by_key(|command| !crate::support::commands::goes_first(command));
         let wanted = memory.answers(batch.clone()).await;
         let found = sqlite.answers(batch.clone()).await;
         for ((command, wanted), found) in batch.iter().zip(&wanted).zip(&found) {
