@@ -78,7 +78,8 @@ async fn a_repeat_after_a_hang_up_finds_what_was_granted(shape: Shape) {
 async fn a_repeat_after_a_kill_finds_what_was_granted(shape: Shape) {
     let mut scene = Scene::start(shape, RACE).await;
     let (mut dice, mut round, mut found) = (Dice(11), 0_u64, 0);
-    while round < 8 {
+    // A busy machine may take several rounds until one kill comes between the commit and the answer.
+    while round < 8 || (found == 0 && round < 64) {
         round += 1;
         let wanted = wanted("jobs/a", 30_000, if round % 2 == 0 { 5_000 } else { 0 });
         let call = Call::acquire(&scene.client(0), &wanted).await;
