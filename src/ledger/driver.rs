@@ -30,7 +30,7 @@ use super::{Setting, Unserved};
 
 mod notes;
 
-pub(super) use job::{Answer, Job, Task};
+pub(super) use job::{Answer, Job, Lane, Task};
 use job::{goes_with, wanted_by};
 
 /// Why an attempt at a batch gave no answers.

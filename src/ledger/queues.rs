@@ -13,7 +13,7 @@ use crate::limits;
 use crate::protocol::Command;
 
 use super::Unserved;
-use super::driver::{Answer, Job, Task};
+use super::driver::{Answer, Job, Lane, Task};
 
 /// The way in to one committer. What keeps a lease, gives it back or comes from an operator goes past what waits already:
 /// under more than can be done nobody loses a lease for the length of a queue.
@@ -48,9 +48,10 @@ impl Queue {
     }
 
     pub(super) fn send(&self, job: Job) -> Result<(), Unserved> {
-        let way = if job.is_urgent() { &self.urgent } else { &self.ordinary };
+        let lane = job.lane();
+        let way = if lane == Lane::Urgent { &self.urgent } else { &self.ordinary };
         // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
-        if !job.is_reserved() && self.is_full() {
+        if lane == Lane::Ordinary && self.is_full() {
             return Err(if way.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
         }
         way.try_send(job).map_err(|error| match error {

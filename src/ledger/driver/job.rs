@@ -32,6 +32,18 @@ pub(in super::super) enum Task {
     Note(Vec<Sample>),
 }
 
+/// How a job comes to its committer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Lane {
+    /// Past what waits: somebody's lease depends on it, or an operator waits for it. All of these are judged by what is
+    /// recorded and not by when they came.
+    Urgent,
+    /// In order, with room that is kept for it: what became of effects that were sent already, and whether the committer works.
+    Kept,
+    /// In order, while there is room.
+    Ordinary,
+}
+
 /// What a job is answered.
 pub(in super::super) type Answer = Result<Option<Outcome>, Unserved>;
 
@@ -74,50 +86,27 @@ impl Job {
         }
     }
 
-    /// Whether it may use the part of the queue that is kept for it: what keeps a lease or gives it back, what operators do,
-    /// what became of effects that were sent already, and whether the committer works at all.
-    pub(in super::super) fn is_reserved(&self) -> bool {
+    /// Which way it takes to its committer.
+    pub(in super::super) fn lane(&self) -> Lane {
         let (Task::Command(command) | Task::Wait(command)) = &self.task else {
-            return matches!(self.task, Task::Probe);
+            return if matches!(self.task, Task::Probe) { Lane::Kept } else { Lane::Ordinary };
         };
         match command.as_ref() {
-            Command::Renew(_)
-            | Command::Release(_)
-            | Command::Control(_)
-            | Command::Whole(_)
-            | Command::Leave(_)
-            | Command::Settle(_)
-            | Command::Resolve(_)
-            | Command::Barrier(_) => true,
+            Command::Renew(_) | Command::Release(_) | Command::Control(_) | Command::Resolve(_) => {
+                Lane::Urgent
+            }
+            // Folding is work of the gateway, which nobody waits for.
+            Command::Whole(act) if !matches!(act.deed, Deed::Fold { .. }) => Lane::Urgent,
+            // What gives a place up comes after the attempt that took it, and what became of an effect in the order in which
+            // it was learnt.
+            Command::Whole(_) | Command::Leave(_) | Command::Settle(_) | Command::Barrier(_) => Lane::Kept,
             Command::Write(_)
             | Command::Acquire(_)
             | Command::Advance(_)
             | Command::Transfer(_)
             | Command::Sweep(_)
             | Command::Prune(_)
-            | Command::Resume(_) => false,
-        }
-    }
-
-    /// Whether it goes past what waits: somebody's lease depends on it, or an operator waits for it. All of these are
-    /// judged by what is recorded and not by when they came. What gives a place up comes after the attempt that took it,
-    /// and what became of an effect in the order in which it was learnt; these keep the order of the queue.
-    pub(in super::super) fn is_urgent(&self) -> bool {
-        let Task::Command(command) = &self.task else { return false };
-        match command.as_ref() {
-            Command::Renew(_) | Command::Release(_) | Command::Control(_) | Command::Resolve(_) => true,
-            // Folding is work of the gateway, which nobody waits for.
-            Command::Whole(act) => !matches!(act.deed, Deed::Fold { .. }),
-            Command::Leave(_)
-            | Command::Settle(_)
-            | Command::Barrier(_)
-            | Command::Write(_)
-            | Command::Acquire(_)
-            | Command::Advance(_)
-            | Command::Transfer(_)
-            | Command::Sweep(_)
-            | Command::Prune(_)
-            | Command::Resume(_) => false,
+            | Command::Resume(_) => Lane::Ordinary,
         }
     }
 
