@@ -284,6 +284,13 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_is_mentioned_where_any_rule_gives_it() {
+        let rules = rules(&[("jobs", &[Read]), ("mail", &[Write])]);
+        assert!(rules.mention(Read) && rules.mention(Write) && !rules.mention(Lease));
+        assert!(!Rules::default().mention(Read));
+    }
+
+    #[test]
     fn a_permission_that_is_given_twice_is_given() {
         let twice: Permissions = [Read, Write, Read].into_iter().collect();
         assert!(twice.has(Read) && twice.has(Write) && !twice.has(Lease) && !twice.is_none());

@@ -96,7 +96,7 @@ const STEPS: [&str; 14] = [
 #[test]
 fn every_seed_keeps_the_promises() {
     // Broken: some order of delays, duplicates, crashes, commits without an outcome, losses and restores makes a promise
-    // fail. Must hold: I1-I20 after every step, and at rest, for every seed.
+    // fail. Must hold: what `judge` looks at after every step, and at rest, for every seed.
     if let Some(seed) = number("FENCEGATE_SIMULATION_SEED") {
         let ran = run(&Schedule::of(seed, None));
         println!("{}", ran.trace);

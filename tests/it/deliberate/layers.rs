@@ -30,7 +30,7 @@ const fn layer(
     Layer { name, tests, without, threads: "2" }
 }
 
-const LAYERS: [Layer; 14] = [
+const LAYERS: [Layer; 20] = [
     layer(
         "decision",
         &["decision::"],
@@ -49,6 +49,12 @@ const LAYERS: [Layer; 14] = [
     layer("stories", &["stories::"], &["postgres", "hang_ups", "conformance"]),
     layer("leases", &["leases::"], &["postgres", "replicas"]),
     layer("HTTP", &["http::permissions", "http::codes", "http::epochs", "http::upstreams"], &[]),
+    layer("contract", &["contract::"], &[]),
+    layer("hang-ups", &["stories::hang_ups", "postgres::connections::hang_ups"], &[]),
+    layer("restore", &["recovery::"], &[]),
+    layer("failover", &["postgres::failover", "postgres::regress"], &[]),
+    layer("overload", &["limits::overload"], &[]),
+    layer("fuzz", &["fuzz::"], &["fuzz::child", "fuzz::folders", "fuzz::every_harness"]),
     layer("exam", &["exam::an_exam_on_sqlite"], &[]),
 ];
 

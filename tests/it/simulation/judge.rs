@@ -1,4 +1,4 @@
-//! What must hold (I1-I20 of `docs/PROTOCOL.md`), judged from what became durable, what arrived at the store, and what was
+//! What must hold (of I1-I20 of `docs/PROTOCOL.md` all but I6, I15 and I18), judged from what became durable, what arrived at the store, and what was
 //! answered. A loss of the database takes back what it held; what was lost is not promised, and is set apart by name.
 
 use std::collections::{BTreeMap, BTreeSet};
