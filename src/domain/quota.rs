@@ -112,6 +112,12 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_away_is_no_growth() {
+        assert_eq!(usage(1, -2, 3).growth(), usage(1, 0, 3));
+        assert_eq!(usage(-1, 2, -3).growth(), usage(0, 2, 0));
+    }
+
+    #[test]
     fn what_is_used_is_added_up_each_by_itself() {
         // Broken: bytes of one request count as operations of the next. Must hold: each with its like, to the end of the range.
         let both = usage(1, 20, 300).and(usage(4, 50, 600));
