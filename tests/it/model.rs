@@ -290,7 +290,7 @@ fn batches_over_targets_of_one_page() {
 
 #[test]
 fn batches_over_two_pages() {
-    // Always within this bound: what is independent in two pages multiplies, and one generation more has no end in hours.
+    // Always within this bound: what is independent in two pages multiplies, and one generation more was never seen to its end.
     for policy in [SINGLE, ORDERED, GAPLESS, SESSION] {
         batches(definition(policy, Contract::LeaseBound, Issuer::Gateway), &["w/a", "w/b"], 1);
         batches(definition(policy, Contract::Immediate, Issuer::Registered), &["w/a", "w/b"], 2);
