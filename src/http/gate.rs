@@ -28,12 +28,20 @@ pub enum Gate {
     Permitted(&'static [Permission]),
 }
 
+/// Somebody who is not let in.
+pub(super) struct Stranger {
+    pub(super) problem: Problem,
+    /// Whether its address is told to wait when this happens too often.
+    pub(super) counts: bool,
+}
+
 /// Who asks.
-pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
+pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Stranger> {
     let mut given = head.headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
-        return Err(malformed("the header authorization is given twice; send it once"));
+        let problem = malformed("the header authorization is given twice; send it once");
+        return Err(Stranger { problem, counts: false });
     }
     let access = &hall.door.access;
     let bearer = match first {
@@ -53,15 +61,16 @@ fn bearer_of(value: &[u8]) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn nobody(denied: Denied) -> Problem {
-    match denied {
+fn nobody(denied: Denied) -> Stranger {
+    let problem = match denied {
         Denied::Missing | Denied::Malformed(_) | Denied::Refused => {
             Problem::new(Code::Unauthenticated, denied.to_string())
         }
-        Denied::Unavailable(pause) => {
+        Denied::Unavailable(pause) | Denied::NotAsked(pause) => {
             Problem::new(Code::CredentialsUnavailable, denied.to_string()).retry_after(pause)
         }
-    }
+    };
+    Stranger { problem, counts: denied.counts() }
 }
 
 impl Asked<'_> {
