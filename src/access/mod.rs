@@ -279,7 +279,8 @@ impl Access {
         self.held.load().roster.is_open()
     }
 
-    /// Puts others in force; requests under way go on with what they were let in by.
+    /// Puts others in force; requests under way go on with what they were let in by. Streams, and whoever waits for a change,
+    /// are asked again.
     pub fn replace(&self, roster: Roster) {
         let roster = Arc::new(roster);
         self.change(|held| Held { roster, ..held.clone() });

@@ -1,5 +1,7 @@
 //! Tokens of an issuer: who they speak of, what is wrong with forged ones, and keys that change.
 
+use std::time::Duration;
+
 use fencegate::limits::STRANGER_BURST;
 use reqwest::Method;
 use ring::hmac;
@@ -235,5 +237,42 @@ async fn a_new_key_is_not_unknown_before_the_issuer_was_asked() {
     gateway.clock.advance(10_000);
     whoami(&gateway, &unknown).await.refused(401, "unauthenticated", "none");
     assert_eq!(issuer.fetches(), 3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    // Broken: a token of minutes opens a stream for days. Must hold: with the token, its leeway included, the stream ends, and
+    // nothing that is done then is told in it.
+    let ec = Signer::ec("one");
+    let issuer = Issuer::start(&[&ec]).await;
+    let gateway = gateway(&configured(&issuer, "")).await;
+    let request = |method, path: &str, ends: i64| {
+        let token = ec.token(&with(&claims("user-1"), &json!({"exp": NOW + ends})));
+        gateway.client.request(method, path).header("authorization", format!("Bearer {token}"))
+    };
+    let acquire = async |resource: &str| {
+        let wanted = request(Method::POST, "/v1/leases", 600).json(&json!({"resource": resource}));
+        Answer::of(wanted).await.expect(201);
+    };
+    let mut stream = request(Method::GET, "/v1/events", 60).send().await.unwrap();
+    let mut heard = String::new();
+    let mut hear = async |wanted: Option<&str>| {
+        while wanted.is_none_or(|wanted| !heard.contains(wanted)) {
+            match stream.chunk().await.unwrap() {
+                Some(chunk) => heard.push_str(std::str::from_utf8(&chunk).unwrap()),
+                None => break,
+            }
+        }
+        heard.clone()
+    };
+    hear(Some("all is told")).await;
+    gateway.clock.advance(89_999);
+    acquire("jobs/before").await;
+    assert!(hear(Some("jobs/before")).await.contains("jobs/before"));
+    gateway.clock.advance(1);
+    acquire("jobs/after").await;
+    let whole = tokio::time::timeout(Duration::from_secs(45), hear(None)).await.expect("it goes on");
+    assert!(!whole.contains("jobs/after") && whole.contains("hold no longer"), "{whole}");
     gateway.stop().await;
 }
