@@ -237,7 +237,7 @@ impl Stream {
         }
         if self.filter.admits(&told.what) {
             let id = self.id(told.place, self.told_at);
-            let data = cloud::text(&told.what, self.database);
+            let data = cloud::text(&told.what, self.database, self.filter.rules());
             self.queue.push_back(Event::default().id(id).event(cloud::kind(&told.what)).data(data));
         }
     }
