@@ -49,7 +49,7 @@ impl Stream {
     }
 
     /// Everything up to its end, which heartbeats do not put off.
-    async fn to_the_end(mut self) -> String {
+    async fn rest(mut self) -> String {
         let ended = tokio::time::timeout(SOON, async { while self.piece().await.is_some() {} }).await;
         assert!(ended.is_ok(), "it goes on: {}", self.text);
         self.text
@@ -101,7 +101,7 @@ async fn a_stream_of_events_ends_with_the_credentials_that_opened_it() {
     house.clock.advance(60_000);
     acquired(&house, &by_root, "pages/a").await;
     on.until("pages/a").await;
-    let heard = ended.to_the_end().await;
+    let heard = ended.rest().await;
     assert!(
         heard.ends_with(": these credentials hold no longer\n\n") && !heard.contains("pages/a"),
         "{heard}"
@@ -112,7 +112,7 @@ async fn a_stream_of_events_ends_with_the_credentials_that_opened_it() {
     acquired(&house, &by_root, "pages/b").await;
     on.until("pages/b").await;
     for stream in [gone, less] {
-        let heard = stream.to_the_end().await;
+        let heard = stream.rest().await;
         assert!(!heard.contains("pages/b"), "{heard}");
     }
     // Where nobody was asked, the first principal ends that too.
@@ -120,7 +120,7 @@ async fn a_stream_of_events_ends_with_the_credentials_that_opened_it() {
     let anybody = Stream::asked(&open_house, &ask("GET", "/v1/events")).await;
     open_house.access.replace(Roster::of([root]));
     acquired(&open_house, &by_root, "pages/c").await;
-    let heard = anybody.to_the_end().await;
+    let heard = anybody.rest().await;
     assert!(!heard.contains("pages/c"), "{heard}");
 }
 
@@ -138,7 +138,7 @@ async fn the_events_of_a_lease_end_with_the_credentials_that_opened_them() {
     let renew = ask("POST", &format!("/v1/leases/{}/renew", lease.id)).json(&json!({"ttl_ms": 40_000}));
     house.call(renew.with("authorization", &by_root)).await.expect(200);
     on.until("event: renewed").await;
-    assert_eq!(stream.to_the_end().await, "");
+    assert_eq!(stream.rest().await, "");
 }
 
 #[tokio::test]
