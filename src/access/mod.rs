@@ -176,6 +176,21 @@ pub enum Denied {
     /// The keys that a token is checked with are not there: the token may be good.
     #[error("the keys of the tokens' issuer cannot be fetched; send the request again in {} s", .0.as_secs())]
     Unavailable(Duration),
+    /// It names a key that was not there when the keys were fetched last, which is too short a time ago to fetch them again:
+    /// the token may be good, and anybody can make such a name up.
+    #[error("the token names a key that its issuer was not asked for yet; send the request again in {} s", .0.as_secs())]
+    NotAsked(Duration),
+}
+
+impl Denied {
+    /// Whether whoever shows it too often is told to wait. Where the issuer is down, nobody has made anything up.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        match self {
+            Self::Missing | Self::Malformed(_) | Self::Refused | Self::NotAsked(_) => true,
+            Self::Unavailable(_) => false,
+        }
+    }
 }
 
 /// What can be replaced while the process runs. It is one value, so that no token is held against principals that are not of
@@ -264,7 +279,8 @@ impl Access {
         self.held.load().roster.is_open()
     }
 
-    /// Puts others in force; requests under way go on with what they were let in by.
+    /// Puts others in force; requests under way go on with what they were let in by. Streams, and whoever waits for a change,
+    /// are asked again.
     pub fn replace(&self, roster: Roster) {
         let roster = Arc::new(roster);
         self.change(|held| Held { roster, ..held.clone() });

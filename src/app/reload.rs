@@ -180,6 +180,15 @@ impl Reloader {
     }
 
     fn take_over(&self, config: &Config, reload: &mut Reload) {
+        // Whether nobody need be asked was judged by the `listen` of what was read, and the socket is that of the start.
+        if config.principals.is_empty() && !self.known().principals.is_empty() {
+            error!(
+                "the configuration was not reloaded: no principal is left in it, and everybody could do everything; what held \
+                 before holds on, and a restart takes it over"
+            );
+            reload.mistake = Some("no principal is left, which takes a restart; the log says why".to_owned());
+            return;
+        }
         let (before, after) = (self.in_force.load_full(), Reloadable::of(config));
         // What can fail comes first: until then nothing is taken over.
         let ready = match self.ready(config, &after) {
@@ -381,5 +390,11 @@ mod tests {
         assert_eq!(written.try_recv().unwrap(), "principals: added a");
         assert!(!access.is_open());
         assert_eq!(reloader.reload().result(), "unchanged");
+
+        // The socket may be public: what is read says nothing of it.
+        *file.lock().unwrap() = "drain_delay = \"5s\"".to_owned();
+        assert_eq!(reloader.reload().result(), "refused");
+        assert!(!access.is_open() && written.try_recv().is_err());
+        assert_eq!(in_force.load().drain_delay, Millis::new(2_000), "nothing of it holds");
     }
 }

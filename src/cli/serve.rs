@@ -31,7 +31,8 @@ impl Serve {
         let flags = Flags { listen, database, seal_key_file };
         let settings = settings::load(config, &flags)?;
         let (logs, levels) = telemetry::install(&settings.config.log).map_err(Failure::Start)?;
-        let named = config.map(Path::to_owned);
+        // A file that was there at the start must be there: without it the configuration would be an empty one.
+        let named = config.map(Path::to_owned).or(settings.file);
         let reread: app::Reread = Arc::new(move || {
             let again = settings::load(named.as_deref(), &flags);
             again.map(|settings| settings.config).map_err(|failure| failure.told())

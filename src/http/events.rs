@@ -24,6 +24,7 @@ use crate::ledger::wakeup::instant;
 use crate::limits::{EVENTS_HEARTBEAT, RETRY_AFTER};
 use crate::protocol::rows::AuditVerb;
 
+use super::gate::Credentials;
 use super::problem::{Code, Problem};
 use super::{Asked, wire};
 
@@ -59,6 +60,7 @@ pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
     };
     let mut stream = Stream {
         ledger,
+        credentials: Credentials::of(&asked),
         listener,
         filter,
         draining: hall.door.stopping.ending.clone(),
@@ -126,6 +128,7 @@ enum State {
 /// One listener's stream.
 struct Stream {
     ledger: Ledger,
+    credentials: Credentials,
     listener: Listener,
     filter: Filter,
     draining: CancellationToken,
@@ -148,6 +151,9 @@ impl Stream {
     /// The next thing to say; none after the last.
     async fn next(&mut self) -> Option<Event> {
         loop {
+            if !self.credentials.hold().await {
+                return self.cut();
+            }
             if let Some(event) = self.queue.pop_front() {
                 return Some(event);
             }
@@ -231,7 +237,7 @@ impl Stream {
         }
         if self.filter.admits(&told.what) {
             let id = self.id(told.place, self.told_at);
-            let data = cloud::text(&told.what, self.database);
+            let data = cloud::text(&told.what, self.database, self.filter.rules());
             self.queue.push_back(Event::default().id(id).event(cloud::kind(&told.what)).data(data));
         }
     }
@@ -253,6 +259,13 @@ impl Stream {
     fn end(&mut self) {
         self.queue.push_back(self.still_here("draining"));
         self.state = State::Ended;
+    }
+
+    /// Ends it at once. What was read and not told lies behind the last id: whoever comes back hears it, if it may.
+    fn cut(&mut self) -> Option<Event> {
+        self.queue.clear();
+        let was = std::mem::replace(&mut self.state, State::Ended);
+        (was != State::Ended).then(|| Event::default().comment("these credentials hold no longer"))
     }
 
     fn id(&self, place: EventPlace, at: Timestamp) -> String {

@@ -3,14 +3,17 @@
 //!
 //! What is forbidden and what does not exist are answered alike: only its own rules stand in what a caller is told.
 
-use axum::http::header::AUTHORIZATION;
+use std::sync::Arc;
+
+use axum::http::header::{AUTHORIZATION, HeaderValue};
 use axum::http::request::Parts;
 
-use crate::access::{Caller, Denied, Peer};
+use crate::access::{Access, Caller, Denied, Peer, Principal};
 use crate::domain::namespaces::Namespaces;
 use crate::domain::permission::Permission;
 use crate::domain::resource::{Namespace, Path, ResourceName};
 use crate::domain::subject::Subject;
+use crate::domain::time::{Clock, Timestamp};
 
 use super::names::{self, Place};
 use super::problem::{Code, Problem};
@@ -28,22 +31,73 @@ pub enum Gate {
     Permitted(&'static [Permission]),
 }
 
+/// Somebody who is not let in.
+pub(super) struct Stranger {
+    pub(super) problem: Problem,
+    /// Whether its address is told to wait when this happens too often.
+    pub(super) counts: bool,
+}
+
 /// Who asks.
-pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
+pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Stranger> {
     let mut given = head.headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
-        return Err(malformed("the header authorization is given twice; send it once"));
+        let problem = malformed("the header authorization is given twice; send it once");
+        return Err(Stranger { problem, counts: false });
     }
-    let access = &hall.door.access;
-    let bearer = match first {
+    let (access, peer, now) = (&hall.door.access, head.extensions.get::<Peer>(), hall.door.clock.wall());
+    known(access, first, peer, now).await.map_err(nobody)
+}
+
+/// Who shows this header, on a connection of this certificate.
+async fn known(
+    access: &Access,
+    authorization: Option<&HeaderValue>,
+    peer: Option<&Peer>,
+    now: Timestamp,
+) -> Result<Caller, Denied> {
+    let bearer = match authorization {
         _ if access.is_open() => None,
         None => None,
-        Some(value) => Some(bearer_of(value.as_bytes()).ok_or_else(|| {
-            nobody(Denied::Malformed("not of the form Bearer, one blank, and your key or token"))
-        })?),
+        Some(value) => {
+            let form = "not of the form Bearer, one blank, and your key or token";
+            Some(bearer_of(value.as_bytes()).ok_or(Denied::Malformed(form))?)
+        }
     };
-    access.identify(bearer, head.extensions.get::<Peer>(), hall.door.clock.wall()).await.map_err(nobody)
+    access.identify(bearer, peer, now).await
+}
+
+/// What a caller showed that is let in for long: a stream looks at it again and again, as if the request came now. So it ends
+/// with a key or a token, and with the line or the rules of its principal.
+pub(super) struct Credentials {
+    access: Access,
+    clock: Arc<dyn Clock>,
+    authorization: Option<HeaderValue>,
+    peer: Option<Peer>,
+    principal: Arc<Principal>,
+}
+
+impl Credentials {
+    pub(super) fn of(asked: &Asked<'_>) -> Self {
+        let Asked { hall, head, caller, .. } = asked;
+        Self {
+            access: hall.door.access.clone(),
+            clock: hall.door.clock.clone(),
+            authorization: head.headers.get(AUTHORIZATION).cloned(),
+            peer: head.extensions.get::<Peer>().cloned(),
+            principal: caller.principal().clone(),
+        }
+    }
+
+    /// Whether they would still let in the same caller, to whom the same is allowed.
+    pub(super) async fn hold(&self) -> bool {
+        let now = self.clock.wall();
+        let found = known(&self.access, self.authorization.as_ref(), self.peer.as_ref(), now).await;
+        found.is_ok_and(|caller| {
+            *caller.name() == self.principal.name && *caller.rules() == self.principal.rules
+        })
+    }
 }
 
 /// What stands after the scheme, whose letters may be large or small (RFC 9110 section 11.1).
@@ -53,15 +107,16 @@ fn bearer_of(value: &[u8]) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn nobody(denied: Denied) -> Problem {
-    match denied {
+fn nobody(denied: Denied) -> Stranger {
+    let problem = match denied {
         Denied::Missing | Denied::Malformed(_) | Denied::Refused => {
             Problem::new(Code::Unauthenticated, denied.to_string())
         }
-        Denied::Unavailable(pause) => {
+        Denied::Unavailable(pause) | Denied::NotAsked(pause) => {
             Problem::new(Code::CredentialsUnavailable, denied.to_string()).retry_after(pause)
         }
-    }
+    };
+    Stranger { problem, counts: denied.counts() }
 }
 
 impl Asked<'_> {
@@ -110,6 +165,13 @@ impl Asked<'_> {
     pub(super) fn place(&self, prefix: &str, permission: Permission) -> Result<Place, Problem> {
         let path = names::path_below(&self.head.uri, prefix)?;
         admitted(self.caller, self.hall.namespaces(), &path, permission)
+    }
+
+    /// Refuses a caller that would not be let in to the rest of the path any more, if it came now: it has waited.
+    pub(super) async fn still_placed(&self, prefix: &str, permission: Permission) -> Result<(), Problem> {
+        let caller = identified(self.hall, self.head).await.map_err(|stranger| stranger.problem)?;
+        let path = names::path_below(&self.head.uri, prefix)?;
+        admitted(&caller, self.hall.namespaces(), &path, permission).map(drop)
     }
 
     /// The same for a caller that may do one of these to it; what is refused is told of the last of them.

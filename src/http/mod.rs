@@ -43,6 +43,7 @@ mod transfer;
 mod visit;
 mod warning;
 mod whoami;
+mod whole;
 mod wire;
 mod writes;
 

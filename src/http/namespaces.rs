@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::domain::breaker::Breaker;
 use crate::domain::counter::{Epoch, Incarnation};
-use crate::domain::namespaces::NamespaceRules;
-use crate::domain::permission::Permission;
+use crate::domain::namespaces::{NamespaceRules, Namespaces};
+use crate::domain::permission::{Permission, Rules};
 use crate::domain::policy::{Issuer, Policy};
 use crate::domain::redefinition::Redefinition;
 use crate::domain::resource::Namespace;
@@ -22,6 +22,7 @@ use crate::protocol::rows::EverywhereRow;
 use super::definition::{ChangeJson, has_resources};
 use super::names;
 use super::problem::Problem;
+use super::whole;
 use super::wire::{self, Rfc3339, Shown};
 use super::{Asked, Hall};
 
@@ -60,8 +61,13 @@ pub(super) struct BreakerJson {
 }
 
 impl BreakerJson {
+    /// For whoever may read everything.
     pub(super) fn of(breaker: &Breaker) -> Self {
-        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: breaker.found.clone() }
+        Self::telling(breaker, &breaker.found)
+    }
+
+    fn telling(breaker: &Breaker, found: &str) -> Self {
+        Self { detector: breaker.detector.word(), at: Rfc3339(breaker.at), found: found.to_owned() }
     }
 }
 
@@ -116,10 +122,11 @@ struct ListJson<'a> {
 pub(super) async fn list(asked: Asked<'_>) -> Result<Response, Problem> {
     let (known, recorded) = (asked.hall.namespaces(), recorded(asked.hall).await?);
     let used = recorded.keys().filter_map(|name| known.rules(name).map(|rules| (name, rules)));
-    let seen = |(name, _): &(&Namespace, &NamespaceRules)| asked.knows(name);
-    let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).filter(seen).collect();
+    let visible = |(name, _): &(&Namespace, &NamespaceRules)| asked.knows(name);
+    let all: BTreeMap<&Namespace, &NamespaceRules> = known.named().chain(used).filter(visible).collect();
     let everywhere = asked.hall.read(|reader| reader.everywhere()).await?;
-    let shown = |(name, rules)| namespace(name, rules, known.base(name), recorded.get(name), &everywhere);
+    let seen = Seen { known, everywhere: &everywhere, asking: asked.caller.rules() };
+    let shown = |(name, rules)| namespace(name, rules, recorded.get(name), &seen);
     let items = all.into_iter().map(shown).collect();
     Ok(wire::json(StatusCode::OK, &ListJson { items, any: known.allows_any() }))
 }
@@ -134,7 +141,8 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let rules = names::rules_of(&name, known)?;
     let recorded = recorded(asked.hall).await?;
     let everywhere = asked.hall.read(|reader| reader.everywhere()).await?;
-    let mut shown = namespace(&name, &rules, known.base(&name), recorded.get(&name), &everywhere);
+    let seen = Seen { known, everywhere: &everywhere, asking: asked.caller.rules() };
+    let mut shown = namespace(&name, &rules, recorded.get(&name), &seen);
     if let Some(change) = redefinition(&rules, recorded.get(&name)) {
         let has_resources = has_resources(asked.hall, &name).await?;
         shown.change = Some(ChangeJson::of(&change, Some(has_resources)));
@@ -169,14 +177,22 @@ fn redefinition(rules: &NamespaceRules, recorded: Option<&NamespaceRow>) -> Opti
     Some(Redefinition { from, to: rules.definition })
 }
 
+/// By what a namespace is seen.
+struct Seen<'a> {
+    known: &'a Namespaces,
+    everywhere: &'a EverywhereRow,
+    /// What whoever looks may do.
+    asking: &'a Rules,
+}
+
 fn namespace<'a>(
     name: &'a Namespace,
     rules: &NamespaceRules,
-    base: Option<&'a str>,
     recorded: Option<&'a NamespaceRow>,
-    everywhere: &'a EverywhereRow,
+    seen: &Seen<'a>,
 ) -> NamespaceJson<'a> {
     let definition = &rules.definition;
+    let everywhere = seen.everywhere;
     NamespaceJson {
         namespace: name.as_str(),
         policy: definition.policy.word(),
@@ -188,7 +204,7 @@ fn namespace<'a>(
         issuer: issuer(definition.issuer),
         store: definition.store.word(),
         class: definition.store.class().map(Class::word),
-        base,
+        base: seen.known.base(name),
         guarantee: definition.store.guarantee(),
         scope: definition.scope,
         epoch: Shown(recorded.map_or(everywhere.epoch, |row| row.epoch)),
@@ -207,7 +223,7 @@ fn namespace<'a>(
         change: redefinition(rules, recorded).map(|change| ChangeJson::of(&change, None)),
         breaker: recorded
             .map_or(everywhere.breaker.as_ref(), |row| row.breaker.as_ref())
-            .map(BreakerJson::of),
+            .map(|breaker| BreakerJson::telling(breaker, whole::found(breaker, name, seen.asking))),
     }
 }
 
@@ -217,14 +233,10 @@ pub fn render_whole(view: &WholeView<'_>) -> Vec<u8> {
     let shown = |row: &'_ NamespaceRow| -> Option<_> { view.known.rules(&row.namespace).copied() };
     let rules: Vec<(&NamespaceRow, NamespaceRules)> =
         view.namespaces.iter().filter_map(|row| shown(row).map(|rules| (row, rules))).collect();
-    // All of them are recorded, so nothing is told of those that are not.
-    let recorded = EverywhereRow::default();
-    let mut items: Vec<NamespaceJson<'_>> = rules
-        .iter()
-        .map(|(row, rules)| {
-            namespace(&row.namespace, rules, view.known.base(&row.namespace), Some(row), &recorded)
-        })
-        .collect();
+    // All of them are recorded, so nothing is told of those that are not. It is saved for whoever repeats the call.
+    let seen = Seen { known: view.known, everywhere: &EverywhereRow::default(), asking: &Rules::default() };
+    let mut items: Vec<NamespaceJson<'_>> =
+        rules.iter().map(|(row, rules)| namespace(&row.namespace, rules, Some(row), &seen)).collect();
     let one = if matches!(view.subject, Subject::Namespace(_)) { items.pop() } else { None };
     let what = match one {
         Some(one) => WhatJson::One(Box::new(one)),

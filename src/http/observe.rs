@@ -28,6 +28,7 @@ use crate::ledger::wakeup::instant;
 use crate::limits::{EVENTS_HEARTBEAT, EVENTS_REFRESH, RETRY_AFTER};
 use crate::protocol::outcome::LeaseView;
 
+use super::gate::Credentials;
 use super::leases::{self, PREFIX};
 use super::problem::{self, Problem};
 use super::resources::{self, Found};
@@ -63,6 +64,7 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
                 if !observer.changed(next, &hall.door.stopping.draining).await {
                     return Err(problem::draining().about(&place.address.resource));
                 }
+                asked.still_placed("/v1/resources", Permission::Read).await?;
             }
         }
     }
@@ -105,6 +107,7 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
     // once.
     let stream = Stream {
         observer: door.ledger.observe(&found.lease.resource),
+        credentials: Credentials::of(&asked),
         ledger: door.ledger.clone(),
         draining: door.stopping.ending.clone(),
         known: found.lease.expires_at,
@@ -125,6 +128,7 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
 /// The events of one lease, until its end.
 struct Stream {
     ledger: Ledger,
+    credentials: Credentials,
     observer: Observer,
     draining: CancellationToken,
     id: AcquisitionId,
@@ -137,14 +141,17 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next event; none when the lease has ended and all is told, or when the process stops: the client comes back
-    /// and is told how it stands.
+    /// The next event; none when the lease has ended and all is told, when its credentials hold no longer, or when the process
+    /// stops: the client comes back and is told how it stands.
     async fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.queue.pop_front() {
                 return Some(event);
             }
             if self.ended || !self.observer.changed(self.next, &self.draining).await {
+                return None;
+            }
+            if !self.credentials.hold().await {
                 return None;
             }
             let (bucket, hash) = (self.id.bucket(), self.id.hash());

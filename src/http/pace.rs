@@ -10,6 +10,7 @@ use crate::access::Caller;
 use crate::access::pace::{Passed, Rate, Share, Spent};
 
 use super::Hall;
+use super::gate::Stranger;
 use super::problem::{Code, Problem};
 use super::wire::{RATELIMIT, RATELIMIT_POLICY};
 
@@ -21,8 +22,8 @@ pub(super) struct Peer(pub(super) IpAddr);
 ///
 /// Right ones always open: behind one address there may be many, and none of them can shut the others out.
 pub(super) async fn identified(hall: &Hall, head: &Parts) -> Result<Caller, Problem> {
-    super::gate::identified(hall, head).await.map_err(|problem| {
-        let peer = head.extensions.get::<Peer>().filter(|_| problem.code() == Code::Unauthenticated);
+    super::gate::identified(hall, head).await.map_err(|Stranger { problem, counts }| {
+        let peer = head.extensions.get::<Peer>().filter(|_| counts);
         match peer.map(|Peer(address)| hall.door.access.failed(*address)) {
             Some(Err(spent)) => {
                 let detail =

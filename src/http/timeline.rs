@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::domain::counter::{CommitNo, Incarnation, Sequence, parse_decimal};
 use crate::domain::operation::OperationId;
-use crate::domain::permission::Permission;
+use crate::domain::permission::{Permission, Rules};
 use crate::domain::position::Position;
 use crate::domain::time::{Millis, Timestamp};
 use crate::ledger::read::{AuditEntry, AuditPlace, NotedRefusal, OperationFilter, OperationPlace};
@@ -21,6 +21,7 @@ use super::names;
 use super::problem::{Code, Problem};
 use super::query::{bad_cursor, cursor_of};
 use super::resources::recorded_definition_holds;
+use super::whole;
 use super::wire::{self, Rfc3339, Shown};
 use super::{Asked, Hall};
 
@@ -109,7 +110,8 @@ pub(super) async fn show(asked: Asked<'_>) -> Result<Response, Problem> {
     let more = found.len() > shown;
     found.truncate(shown);
     let next_cursor = found.last().filter(|_| more).map(|entry| cursor_of(&entry.place().text()));
-    let items = found.iter().map(|entry| entry.json(resource.as_str())).collect();
+    let rules = asked.caller.rules();
+    let items = found.iter().map(|entry| entry.json(resource.as_str(), rules)).collect();
     Ok(wire::json(StatusCode::OK, &PageJson { items, next_cursor }))
 }
 
@@ -195,20 +197,23 @@ impl Entry {
         }
     }
 
-    fn json<'a>(&'a self, resource: &'a str) -> EntryJson<'a> {
+    fn json<'a>(&'a self, resource: &'a str, rules: &Rules) -> EntryJson<'a> {
         let at = Some(Rfc3339(self.place().at));
         match self {
-            Self::Act(entry) => EntryJson {
-                at,
-                kind: "act",
-                event: entry.row.verb.word(),
-                about: entry.row.subject.as_str(),
-                position: Some(Shown(entry.row.position)),
-                holder: entry.row.holder.as_ref().map(crate::domain::lease::Holder::as_str),
-                actor: entry.row.actor.as_ref().map(crate::domain::principal::PrincipalName::as_str),
-                reason: entry.row.reason.as_deref(),
-                ..EntryJson::default()
-            },
+            Self::Act(entry) => {
+                let (actor, reason) = whole::by_whom_and_why(&entry.row, rules);
+                EntryJson {
+                    at,
+                    kind: "act",
+                    event: entry.row.verb.word(),
+                    about: entry.row.subject.as_str(),
+                    position: Some(Shown(entry.row.position)),
+                    holder: entry.row.holder.as_ref().map(crate::domain::lease::Holder::as_str),
+                    actor,
+                    reason,
+                    ..EntryJson::default()
+                }
+            }
             Self::Operation(record) => EntryJson {
                 at,
                 kind: "operation",

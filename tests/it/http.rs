@@ -8,6 +8,7 @@ mod epochs;
 mod grammar;
 mod house;
 mod keeping;
+mod lasting;
 mod leases;
 mod limits;
 mod lists;

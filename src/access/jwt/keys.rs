@@ -47,6 +47,11 @@ impl Keys {
         self.0.len()
     }
 
+    /// Whether there is a key of this name, whatever it is for.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|key| key.name.as_deref() == Some(name))
+    }
+
     /// The key that a token names. Where it names none, the only one that fits.
     pub(super) fn find(&self, name: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let mut fitting = self.0.iter().filter(|key| key.fits.contains(&algorithm));

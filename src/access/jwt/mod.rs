@@ -227,22 +227,13 @@ impl Tokens {
             return Err(refused("its algorithm is not among those that are taken"));
         }
         let name = header.kid.as_deref();
-        let mut keys = self.0.shared.keys.load_full();
+        let (mut keys, mut was_asked) = (self.0.shared.keys.load_full(), false);
         if keys.find(name, header.alg).is_none() {
-            self.refresh().await;
+            was_asked = self.refresh().await;
             keys = self.0.shared.keys.load_full();
         }
         let Some(key) = keys.find(name, header.alg) else {
-            // As long as the issuer cannot be asked, nobody knows that it has no such key.
-            let unsure = {
-                let standing = self.0.shared.standing.borrow();
-                standing.failed || standing.fetched.is_none()
-            };
-            return Err(if unsure {
-                Denied::Unavailable(JWKS_PAUSE)
-            } else {
-                refused("it names no key of the issuer")
-            });
+            return Err(self.keyless(name.filter(|name| !was_asked && !keys.has(name))));
         };
         let said = self.signed(text, key, header.alg)?;
         let seconds = |number: &Number| whole_seconds(number).ok_or_else(|| refused("a time in it is none"));
@@ -256,6 +247,24 @@ impl Tokens {
             return Err(refused("another issuer made it"));
         }
         Ok(Claims { subject: said.sub, roles: roles(settings, said.others), until })
+    }
+
+    /// Why a token is not taken whose key is not there. `unasked` is a name that the issuer was not asked for since the token came:
+    /// it may sign with a key that is newer than the keys here.
+    fn keyless(&self, unasked: Option<&str>) -> Denied {
+        let standing = *self.0.shared.standing.borrow();
+        // As long as the issuer cannot be asked, nobody knows that it has no such key.
+        if standing.failed || standing.fetched.is_none() {
+            return Denied::Unavailable(JWKS_PAUSE);
+        }
+        if unasked.is_none() {
+            return refused("it names no key of the issuer");
+        }
+        let since = standing.tried.map(|tried| self.0.shared.clock.monotonic().saturating_sub(tried));
+        let rest = JWKS_PAUSE.saturating_sub(since.unwrap_or_default());
+        Denied::NotAsked(Duration::from_secs(
+            rest.as_secs().saturating_add(u64::from(rest.subsec_nanos() > 0)).max(1),
+        ))
     }
 
     /// Times are compared by the caller, with the clock of the gateway.
@@ -276,8 +285,9 @@ impl Tokens {
         }
     }
 
-    /// Has the keys fetched, if that was not tried a moment ago, and waits a moment for them.
-    async fn refresh(&self) {
+    /// Has the keys fetched, if that was not tried a moment ago, and waits a moment for them. Whether a fetch that began with
+    /// this has ended: one that was under way may have asked before.
+    async fn refresh(&self) -> bool {
         let now = self.0.shared.clock.monotonic();
         let mut standing = self.0.shared.standing.subscribe();
         let begun = self.0.shared.standing.send_if_modified(|standing| {
@@ -290,9 +300,11 @@ impl Tokens {
             self.0.shared.wanted.notify_one();
         }
         let ended = standing.wait_for(|standing| !standing.under_way);
-        if tokio::time::timeout(JWKS_PATIENCE, ended).await.is_err() {
+        let has_ended = tokio::time::timeout(JWKS_PATIENCE, ended).await.is_ok();
+        if !has_ended {
             debug!("the keys of the issuer have not come in time");
         }
+        begun && has_ended
     }
 
     fn is_stale(&self) -> bool {

@@ -6,12 +6,13 @@ use uuid::Uuid;
 use crate::domain::counter::{CommitNo, Incarnation, Sequence};
 use crate::domain::lease::Holder;
 use crate::domain::operation::{OperationId, OperationState};
+use crate::domain::permission::Rules;
 use crate::domain::position::Position;
-use crate::domain::principal::PrincipalName;
 use crate::domain::resource::Target;
 use crate::ledger::events::Happening;
 use crate::protocol::rows::{AuditRow, AuditVerb, OperationRecord};
 
+use super::super::whole;
 use super::super::wire::{self, Rfc3339, Shown};
 
 #[derive(Serialize)]
@@ -104,11 +105,11 @@ const fn kind_of_act(verb: AuditVerb) -> &'static str {
     }
 }
 
-/// The event as one line of JSON.
-pub(super) fn text(what: &Happening, database: Uuid) -> String {
+/// The event as one line of JSON, for a listener with these rules.
+pub(super) fn text(what: &Happening, database: Uuid, rules: &Rules) -> String {
     let reached = what.reached();
     let (letter, data) = match what {
-        Happening::Act(entry) => ('a', act(&entry.row)),
+        Happening::Act(entry) => ('a', act(&entry.row, rules)),
         Happening::Operation(entry) => ('o', operation(&entry.record)),
     };
     let event = EventJson {
@@ -132,16 +133,17 @@ pub(super) fn text(what: &Happening, database: Uuid) -> String {
     String::from_utf8(wire::bytes(&event)).unwrap_or_default()
 }
 
-fn act(row: &AuditRow) -> DataJson<'_> {
+fn act<'a>(row: &'a AuditRow, rules: &Rules) -> DataJson<'a> {
     let names_operation = row.verb == AuditVerb::Uncertain;
+    let (actor, reason) = whole::by_whom_and_why(row, rules);
     DataJson {
         about: row.subject.as_str(),
         event: row.verb.word(),
         position: Some(Shown(row.position)),
         holder: row.holder.as_ref().map(Holder::as_str),
-        actor: row.actor.as_ref().map(PrincipalName::as_str),
-        reason: row.reason.as_deref().filter(|_| !names_operation),
-        operation_id: row.reason.as_deref().filter(|_| names_operation),
+        actor,
+        reason: reason.filter(|_| !names_operation),
+        operation_id: reason.filter(|_| names_operation),
         ..DataJson::default()
     }
 }

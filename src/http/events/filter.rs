@@ -9,7 +9,7 @@ use super::super::problem::{Code, Problem};
 use super::super::{Asked, names};
 
 /// Of one namespace, of names that begin alike, or of everything. What is done to a whole namespace concerns every name in
-/// it, and what is done to all of them concerns everybody.
+/// it, and what is done to all of them concerns everybody; by whom and why is for those who look after the whole.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     namespace: Option<Namespace>,
@@ -23,6 +23,11 @@ impl Filter {
         let namespace = asked.query.value("namespace").map(|text| named(asked, text)).transpose()?;
         let prefix = asked.query.value("prefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned);
         Ok(Self { namespace, prefix, rules: asked.caller.rules().clone() })
+    }
+
+    /// What the listener may do.
+    pub(super) const fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     pub(super) fn admits(&self, what: &Happening) -> bool {

@@ -120,13 +120,13 @@ fn undecided(open: &[OperationKey]) -> String {
     )
 }
 
-/// The database proved to have gone back in time: what was found, and who can end it.
+/// The database proved to have gone back in time: by which detector, and who can end it. What was found may name what is others'.
 fn stopped(namespace: &Namespace, breaker: &Breaker) -> String {
-    let Breaker { detector, at: _, found } = breaker;
     format!(
-        "namespace {namespace:?} is stopped, because its records have gone back in time: {found} (detector {}); an \
-         operator restores a newer backup, or begins a new epoch with POST /v1/namespaces/{namespace}/epoch",
-        detector.word()
+        "namespace {namespace:?} is stopped, because its records have gone back in time (detector {}; GET \
+         /v1/namespaces/{namespace} tells what was found to those who may look after all of it); an operator restores a newer \
+         backup, or begins a new epoch with POST /v1/namespaces/{namespace}/epoch",
+        breaker.detector.word()
     )
 }
 

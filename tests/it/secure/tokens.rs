@@ -1,5 +1,8 @@
 //! Tokens of an issuer: who they speak of, what is wrong with forged ones, and keys that change.
 
+use std::time::Duration;
+
+use fencegate::limits::STRANGER_BURST;
 use reqwest::Method;
 use ring::hmac;
 use serde_json::{Value, json};
@@ -98,7 +101,6 @@ async fn a_forged_token_opens_nothing_and_learns_nothing() {
         forged.push(("claims", ec.token(&with(&good, &changes))));
     }
     forged.push(("another key of the same name", other.token(&good)));
-    forged.push(("a key that nobody has", ec.sign(&json!({"alg": "ES256", "kid": "three"}), &good)));
     forged.push(("two keys could be meant", ec.sign(&json!({"alg": "HS256"}), &good)));
     forged.push((
         "what must be understood",
@@ -173,6 +175,9 @@ async fn a_new_key_is_fetched_when_a_token_names_it_and_a_withdrawn_one_takes_it
     gateway.clock.advance(10_000);
     assert_eq!(name(&whoami(&gateway, &second).await), "alice");
     assert_eq!(issuer.fetches(), 2);
+    // The issuer is asked once more before it is called unknown.
+    whoami(&gateway, &first).await.refused(503, "credentials_unavailable", "none");
+    gateway.clock.advance(10_000);
     whoami(&gateway, &first).await.refused(401, "unauthenticated", "none");
     gateway.stop().await;
 }
@@ -194,9 +199,80 @@ async fn whoever_makes_key_names_up_costs_the_issuer_one_request() {
             let gateway = &gateway;
             async move { whoami(gateway, &token).await.status }
         });
-        futures_util::future::join_all(flood).await;
+        let answered = futures_util::future::join_all(flood).await;
+        let of = |status: u16| answered.iter().filter(|one| **one == status).count();
+        // One may have asked for its name; the others are told to come again, until their address has made up too many.
+        let burst = usize::try_from(STRANGER_BURST.get()).unwrap();
+        assert!(of(401) <= 1 && of(401) + of(503) == burst && of(429) == 60 - burst, "{answered:?}");
         assert_eq!(issuer.fetches(), 1 + round);
         assert_eq!(name(&whoami(&gateway, &good).await), "alice");
     }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_key_is_not_unknown_before_the_issuer_was_asked() {
+    // Broken: somebody makes the gateway fetch the keys, the issuer signs with a new one some seconds later, and everybody is
+    // told that its token is bad. Must hold: until the issuer can be asked again the token may be good, and the caller is told
+    // when to come; only of what it was asked for in vain the gateway says that it is unknown.
+    let (old, new, other) = (Signer::ec("old"), Signer::ed("new"), Signer::ec("other"));
+    let issuer = Issuer::start(&[&old]).await;
+    let gateway = gateway(&configured(&issuer, "")).await;
+    assert_eq!(name(&whoami(&gateway, &old.token(&claims("user-1"))).await), "alice");
+    issuer.publish(&[&old, &new]);
+    gateway.clock.advance(3_500);
+    let token = new.token(&claims("user-1"));
+    let answer = whoami(&gateway, &token).await;
+    let problem = answer.refused(503, "credentials_unavailable", "none");
+    assert_eq!((&problem["retry_after_ms"], answer.header("retry-after")), (&json!(7_000), Some("7")));
+    assert_eq!(issuer.fetches(), 1);
+    gateway.clock.advance(6_500);
+    assert_eq!(name(&whoami(&gateway, &token).await), "alice");
+    assert_eq!(issuer.fetches(), 2);
+    // Of a key that is there nothing need be asked.
+    let forged = old.sign(&json!({"alg": "EdDSA", "kid": "old"}), &claims("user-1"));
+    whoami(&gateway, &forged).await.refused(401, "unauthenticated", "none");
+    let unknown = other.token(&claims("user-1"));
+    whoami(&gateway, &unknown).await.refused(503, "credentials_unavailable", "none");
+    gateway.clock.advance(10_000);
+    whoami(&gateway, &unknown).await.refused(401, "unauthenticated", "none");
+    assert_eq!(issuer.fetches(), 3);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    // Broken: a token of minutes opens a stream for days. Must hold: with the token, its leeway included, the stream ends, and
+    // nothing that is done then is told in it.
+    let ec = Signer::ec("one");
+    let issuer = Issuer::start(&[&ec]).await;
+    let gateway = gateway(&configured(&issuer, "")).await;
+    let request = |method, path: &str, ends: i64| {
+        let token = ec.token(&with(&claims("user-1"), &json!({"exp": NOW + ends})));
+        gateway.client.request(method, path).header("authorization", format!("Bearer {token}"))
+    };
+    let acquire = async |resource: &str| {
+        let wanted = request(Method::POST, "/v1/leases", 600).json(&json!({"resource": resource}));
+        Answer::of(wanted).await.expect(201);
+    };
+    let mut stream = request(Method::GET, "/v1/events", 60).send().await.unwrap();
+    let mut heard = String::new();
+    let mut hear = async |wanted: Option<&str>| {
+        while wanted.is_none_or(|wanted| !heard.contains(wanted)) {
+            match stream.chunk().await.unwrap() {
+                Some(chunk) => heard.push_str(std::str::from_utf8(&chunk).unwrap()),
+                None => break,
+            }
+        }
+        heard.clone()
+    };
+    hear(Some("all is told")).await;
+    gateway.clock.advance(89_999);
+    acquire("jobs/before").await;
+    assert!(hear(Some("jobs/before")).await.contains("jobs/before"));
+    gateway.clock.advance(1);
+    acquire("jobs/after").await;
+    let whole = tokio::time::timeout(Duration::from_secs(45), hear(None)).await.expect("it goes on");
+    assert!(!whole.contains("jobs/after") && whole.contains("hold no longer"), "{whole}");
     gateway.stop().await;
 }
