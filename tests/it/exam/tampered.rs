@@ -11,7 +11,7 @@ use super::{condemned, operators};
 /// Something that is done to a history, and the invariant that it breaks.
 pub(super) type Deed = (&'static str, &'static str, fn(&mut Vec<Value>));
 
-const DEEDS: [Deed; 17] = [
+const DEEDS: [Deed; 21] = [
     ("an acknowledged write is not in the books", "I3", forget_a_write),
     ("the content at the end is another one", "I3", change_the_content),
     ("an effect is missing in the store's log", "I3", forget_an_effect),
@@ -29,12 +29,17 @@ const DEEDS: [Deed; 17] = [
     ("a send without a validator", "I13", drop_a_validator),
     ("registers that fall", "I7", let_registers_fall),
     ("a counter that has more than there was", "I19", count_too_much),
+    ("two publications of one generation", "I14", publish_twice),
+    ("an older life takes effect after a newer one", "I16", exchange_two_lives),
+    ("one of two resources lacks what was written to both", "I18", forget_one_half),
+    ("a resource that does not come to an end", "I20", leave_open),
 ];
 
 /// Does each of them to a copy.
 pub(super) fn each_is_condemned(exam: &Path) {
     let text = fs::read_to_string(exam.join("history.jsonl")).unwrap();
     let history: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut missed = Vec::new();
     for (what, rule, deed) in DEEDS.into_iter().chain(operators::DEEDS) {
         let mut changed = history.clone();
         deed(&mut changed);
@@ -46,8 +51,11 @@ pub(super) fn each_is_condemned(exam: &Path) {
         let lines: Vec<String> = changed.iter().map(Value::to_string).collect();
         fs::write(folder.path().join("history.jsonl"), lines.join("\n")).unwrap();
         let found = condemned(folder.path());
-        assert!(found.iter().any(|one| one == rule), "{what}: {rule} is not among {found:?}");
+        if !found.iter().any(|one| one == rule) {
+            missed.push(format!("{what}: {rule} is not among {found:?}"));
+        }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 pub(super) fn is(line: &Value, event: &str) -> bool {
@@ -265,4 +273,39 @@ fn count_too_much(history: &mut Vec<Value>) {
     let (_, resource, _) = acknowledged(history).remove(0);
     let commit = &mut closing(history, &resource)["registers"]["commit"];
     *commit = json!(commit.as_u64().unwrap() + 1);
+}
+
+/// The first closing of a resource of a namespace with two commits, and where these two are in its books.
+fn first_two_commits<'a>(history: &'a mut [Value], namespace: &str) -> (&'a mut Value, usize, usize) {
+    let found = history.iter_mut().filter(|line| is(line, "closed")).find_map(|line| {
+        let is_of_it = line["is"]["resource"].as_str().unwrap().starts_with(namespace);
+        let booked = line["is"]["booked"].as_array().filter(|_| is_of_it)?;
+        let with = |commit: u64| booked.iter().position(|one| one["commit"] == commit);
+        let (one, other) = (with(1)?, with(2)?);
+        Some((&mut line["is"]["booked"], one, other))
+    });
+    found.unwrap()
+}
+
+fn publish_twice(history: &mut Vec<Value>) {
+    let (booked, one, other) = first_two_commits(history, "papers/");
+    booked[other]["position"] = booked[one]["position"].clone();
+}
+
+fn exchange_two_lives(history: &mut Vec<Value>) {
+    let (booked, one, other) = first_two_commits(history, "ledger/");
+    booked[one]["incarnation"] = json!(booked[other]["incarnation"].as_u64().unwrap() + 1);
+}
+
+fn forget_one_half(history: &mut Vec<Value>) {
+    let half = history.iter_mut().find(|line| {
+        let resource = line["is"]["resource"].as_str().unwrap_or_default();
+        is(line, "closed") && resource.starts_with("pairs/") && line["is"]["booked"][0]["state"] == "applied"
+    });
+    half.unwrap()["is"]["booked"].as_array_mut().unwrap().remove(0);
+}
+
+fn leave_open(history: &mut Vec<Value>) {
+    let closed = history.iter_mut().find(|line| is(line, "closed")).unwrap();
+    closed["is"]["unknown"] = json!("an operation is undecided for ever");
 }
