@@ -103,7 +103,8 @@ fn is_on_schedule(out: &Path) {
 /// Judges a folder again: the invariants that it finds broken.
 fn condemned(folder: &Path) -> Vec<String> {
     let ended = exam(folder).args(["judge", "--json"]).arg(folder).output().unwrap();
-    let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let report = serde_json::from_slice::<Value>(&ended.stdout);
+    let report = report.unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     assert_eq!(ended.status.success(), report["passed"].as_bool().unwrap(), "{report:#}");
     report["violations"]["by_invariant"].as_object().unwrap().keys().cloned().collect()
 }

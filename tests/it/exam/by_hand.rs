@@ -41,7 +41,8 @@ fn judged_text(text: &str) -> Judged {
 
 fn text(lines: &[Value]) -> String {
     let numbered = lines.iter().enumerate().map(|(at, is)| json!({"n": at + 1, "at": at * 1_000, "is": is}));
-    numbered.map(|line| format!("{line}\n")).collect()
+    let lines: Vec<String> = numbered.map(|line| line.to_string()).collect();
+    lines.join("\n") + "\n"
 }
 
 fn judged(lines: &[Value]) -> Judged {

@@ -90,6 +90,11 @@ pub(super) fn closing<'a>(history: &'a mut [Value], resource: &str) -> &'a mut V
         .unwrap()
 }
 
+/// What a closing says of operations. A history leaves it out where there are none, and so does this.
+fn books_of(line: &mut Value) -> Option<&mut Vec<Value>> {
+    line["is"].get_mut("booked")?.as_array_mut()
+}
+
 fn forget_a_write(history: &mut Vec<Value>) {
     let (_, resource, operation) = acknowledged(history).remove(0);
     let booked = closing(history, &resource)["booked"].as_array_mut().unwrap();
@@ -160,7 +165,7 @@ fn grant_a_lower_token(history: &mut Vec<Value>) {
 /// Two operations of one document that took effect under two positions.
 fn exchange_two_commits(history: &mut Vec<Value>) {
     for line in history.iter_mut().filter(|line| is(line, "closed")) {
-        let Some(booked) = line["is"]["booked"].as_array_mut() else { continue };
+        let Some(booked) = books_of(line) else { continue };
         let numbered: Vec<usize> =
             (0..booked.len()).filter(|index| booked[*index]["commit"].is_u64()).collect();
         let pair =
@@ -175,7 +180,12 @@ fn exchange_two_commits(history: &mut Vec<Value>) {
 }
 
 fn exchange_two_effects(history: &mut Vec<Value>) {
-    let all = effects(history, "fence_aware");
+    // Those of which the store was told the position.
+    let told = |line: &Value| {
+        is(line, "arrived") && line["is"]["applied"] == true && line["is"]["operation"].is_string()
+    };
+    let all = history.iter().enumerate().filter(|(_, line)| told(line) && line["is"]["position"].is_string());
+    let all: Vec<usize> = all.map(|(index, _)| index).collect();
     let differ = |one: usize, other: usize| {
         let (one, other) = (&history[one]["is"], &history[other]["is"]);
         one["resource"] == other["resource"] && one["position"] != other["position"]
@@ -220,9 +230,7 @@ fn repeat_an_effect(history: &mut Vec<Value>) {
 fn share_a_commit(history: &mut Vec<Value>) {
     let closed = history.iter_mut().filter(|line| is(line, "closed"));
     for line in closed {
-        let Some(booked) = line["is"]["booked"].as_array_mut().filter(|booked| booked.len() > 1) else {
-            continue;
-        };
+        let Some(booked) = books_of(line).filter(|booked| booked.len() > 1) else { continue };
         if booked[0]["commit"].is_u64() && booked[1]["commit"].is_u64() {
             booked[0]["commit"] = booked[1]["commit"].clone();
             return;
