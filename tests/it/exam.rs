@@ -75,16 +75,13 @@ const NETWORK: [&str; 12] = [
     "slow read",
 ];
 
-/// The arguments with which an exam is held through the gateway, and past it.
-const ON_SQLITE: [&str; 6] = ["--seed", "5", "--seconds", "8", "--pace", "250"];
+/// The arguments with which an exam is held through the gateway, and past it. The first epochs of this seed leave open what is
+/// under way: one that must not may wait for longer than a short exam lasts.
+const ON_SQLITE: [&str; 6] = ["--seed", "18", "--seconds", "11", "--pace", "250"];
 
-/// What seed 5 does to the network first: for how many milliseconds.
-const SCHEDULE: [(&str, u64); 4] = [
-    ("hold and late release", 1_486),
-    ("half-close by who asks", 1_392),
-    ("reset mid-body", 590),
-    ("reset", 1_535),
-];
+/// What this seed does to the network first, and for how many milliseconds.
+const SCHEDULE: [(&str, u64); 4] =
+    [("reset", 1_503), ("kept for up to 30 s", 588), ("reset", 816), ("delay", 768)];
 
 /// The first faults of the network, as the history has them.
 fn schedule(out: &Path) -> Vec<(String, u64)> {

@@ -180,15 +180,22 @@ fn exchange_two_commits(history: &mut Vec<Value>) {
 }
 
 fn exchange_two_effects(history: &mut Vec<Value>) {
-    // Those of which the store was told the position.
-    let told = |line: &Value| {
-        is(line, "arrived") && line["is"]["applied"] == true && line["is"]["operation"].is_string()
+    // Not every store is told positions: the books have them, once for an operation that was in one life alone.
+    let mut booked: HashMap<(&Value, &Value), Vec<&Value>> = HashMap::new();
+    for line in history.iter().filter(|line| is(line, "closed")) {
+        for one in line["is"]["booked"].as_array().into_iter().flatten() {
+            booked.entry((&line["is"]["resource"], &one["operation"])).or_default().push(&one["position"]);
+        }
+    }
+    let position = |index: usize| {
+        let found = booked.get(&(&history[index]["is"]["resource"], &history[index]["is"]["operation"]))?;
+        if let [position] = found.as_slice() { Some(*position) } else { None }
     };
-    let all = history.iter().enumerate().filter(|(_, line)| told(line) && line["is"]["position"].is_string());
-    let all: Vec<usize> = all.map(|(index, _)| index).collect();
+    let applied = |index: &usize| is(&history[*index], "arrived") && history[*index]["is"]["applied"] == true;
+    let all: Vec<usize> =
+        (0..history.len()).filter(applied).filter(|index| position(*index).is_some()).collect();
     let differ = |one: usize, other: usize| {
-        let (one, other) = (&history[one]["is"], &history[other]["is"]);
-        one["resource"] == other["resource"] && one["position"] != other["position"]
+        history[one]["is"]["resource"] == history[other]["is"]["resource"] && position(one) != position(other)
     };
     let pair = all.iter().enumerate().find_map(|(at, one)| {
         all[at + 1..].iter().find(|other| differ(*one, **other)).map(|other| (*one, *other))
