@@ -52,7 +52,7 @@ use stage::Folder;
 use templates::{OnPostgres, Templates};
 
 pub(crate) use chance::Chance;
-pub(crate) use cluster::{PROGRAMS_VARIABLE, ServerUser, programs, server_user};
+pub(crate) use cluster::{ServerUser, programs, server_user};
 pub use peer::{Opponent, serve, serve_upstream};
 pub use raw::{Raw, Written};
 pub use report::Report;

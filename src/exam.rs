@@ -41,12 +41,13 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::bench::Chance;
+use crate::bench::{Chance, programs};
 use crate::domain::time::Clock;
 use crate::limits::{EXAM_CLOSING, EXAM_LOOK, EXAM_OPERATORS, EXAM_RETIRED, EXAM_START};
 
 use caller::Caller;
-use events::{Event, Planned};
+use events::{Ended, Event, Planned};
+use gateways::clock_library;
 use history::Recorder;
 use nemesis::{Nemesis, Tally};
 use operator::Operator;
@@ -82,32 +83,57 @@ struct Plan {
     pace_ms: u64,
 }
 
-/// Plays an exam, and leaves its history in the folder. Says what went wrong beside the judged.
-async fn play(
-    plan: &Plan,
-    clock: &Arc<dyn Clock>,
-    tell: &(dyn Fn(&str) + Sync),
-) -> anyhow::Result<Vec<String>> {
+/// Plays an exam, and leaves its history in the folder: with its end, and what went wrong beside the judged.
+async fn play(plan: &Plan, clock: &Arc<dyn Clock>, tell: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    // What is not there is told before anything is made.
+    gateways::greet(&plan.gateway).await?;
+    if plan.postgres {
+        programs()?;
+    }
     // A PostgreSQL server of another user has its data below it.
     let made = DirBuilder::new().mode(0o711).recursive(true).create(&plan.out);
     made.with_context(|| format!("cannot make {}", plan.out.display()))?;
     if std::fs::read_dir(&plan.out)?.next().is_some() {
-        bail!("{} is not empty; an exam begins in a folder of its own", plan.out.display());
+        let out = plan.out.display();
+        bail!("{out} is not empty, and an exam begins in a folder of its own: name another one with --out");
     }
     let recorder = Arc::new(Recorder::create(&plan.out, clock.clone())?);
-    let world = Arc::new(World::start(plan, recorder.clone()).await?);
-    recorder.note(Event::Planned(planned(plan, &world)));
-    for index in 0..world.replicas.len() {
-        world.raise(index).await?;
-    }
+    let world = match gather(plan, &recorder).await {
+        Ok(world) => world,
+        Err(error) => {
+            // Nothing has happened yet: the next try shall not find a folder in its way.
+            std::fs::remove_dir_all(&plan.out).unwrap_or_default();
+            return Err(error);
+        }
+    };
     tell("everybody is there");
     let played = Exam::begin(plan, clock, world.clone()).under_way(plan, tell).await;
     let stopped = world.stop().await;
-    recorder.note(Event::Ended { ms: u64::try_from(clock.monotonic().as_millis())? });
+    let mut ended = Ended { ms: u64::try_from(clock.monotonic().as_millis())?, ..Ended::default() };
+    for remarks in [&played, &stopped] {
+        match remarks {
+            Ok(remarks) => ended.remarks.extend(remarks.iter().cloned()),
+            Err(error) => ended.remarks.push(format!("it could not be held to its end: {error:#}")),
+        }
+    }
+    ended.absent = absent(plan);
+    recorder.note(Event::Ended(ended));
     recorder.finish()?;
-    let mut remarks = played?;
-    remarks.extend(stopped?);
-    Ok(remarks)
+    played.and(stopped).map(drop)
+}
+
+/// Everybody, for the first time.
+async fn gather(plan: &Plan, recorder: &Arc<Recorder>) -> anyhow::Result<Arc<World>> {
+    let world = Arc::new(World::start(plan, recorder.clone()).await?);
+    recorder.note(Event::Planned(planned(plan, &world)));
+    for index in 0..world.replicas.len() {
+        if let Err(error) = world.begin(index).await {
+            // What is wrong with the gateway matters, and not what follows from it.
+            drop(world.stop().await);
+            return Err(error);
+        }
+    }
+    Ok(world)
 }
 
 fn planned(plan: &Plan, world: &World) -> Planned {
@@ -118,7 +144,23 @@ fn planned(plan: &Plan, world: &World) -> Planned {
         replicas: u64::try_from(plan.replicas).unwrap_or_default(),
         fenced: plan.fenced,
         namespaces: world.rules.clone(),
+        faults: nemesis::kinds(world),
     }
+}
+
+/// What could not be done here, and why.
+fn absent(plan: &Plan) -> Vec<String> {
+    let mut absent = Vec::new();
+    if !plan.postgres {
+        absent
+            .push("clock shift: absent (of PostgreSQL only, where no gateway's clock may matter)".to_owned());
+    } else if clock_library().is_none() {
+        absent.push("clock shift: absent (no libfaketime.so.1 is installed)".to_owned());
+    }
+    if plan.postgres {
+        absent.push("disk full: absent (of SQLite only, by a limit on the size of files)".to_owned());
+    }
+    absent
 }
 
 /// An exam under way.
@@ -217,6 +259,9 @@ impl Exam {
         }
         for index in 0..self.world.replicas.len() {
             self.world.raise(index).await?;
+        }
+        for link in self.world.links() {
+            link.release();
         }
         self.enough.store(true, Ordering::Relaxed);
         tell("all faults are over; the last answers are waited for");

@@ -18,7 +18,7 @@ use super::tie::KEEPER;
 use crate::limits::BENCH_STEP_TIMEOUT;
 
 /// Variable that names the folder with the programs of PostgreSQL.
-pub(crate) const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
+const PROGRAMS_VARIABLE: &str = "FENCEGATE_POSTGRES_BIN";
 
 /// Settings of the server. What makes a commit durable stays as it is by default; the rest gives it room, so that no
 /// checkpoint by size falls into one cell and not into another, and lets it use the files of its log again instead of
@@ -37,8 +37,18 @@ const SETTINGS: [&str; 10] = [
 ];
 
 /// The folder with the programs of PostgreSQL: the named one, where `PATH` has them, or Debian's newest.
-pub(crate) fn programs() -> Option<PathBuf> {
-    let named = std::env::var_os(PROGRAMS_VARIABLE).map(PathBuf::from);
+///
+/// # Errors
+/// When there is none; also when the named one lacks them, since another server than the wanted one is none.
+pub(crate) fn programs() -> anyhow::Result<PathBuf> {
+    let has_them = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file());
+    if let Some(named) = std::env::var_os(PROGRAMS_VARIABLE).filter(|named| !named.is_empty()) {
+        let named = PathBuf::from(named);
+        if !has_them(&named) {
+            bail!("{PROGRAMS_VARIABLE}: {} lacks initdb or postgres", named.display());
+        }
+        return Ok(named);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut debian: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
@@ -46,8 +56,13 @@ pub(crate) fn programs() -> Option<PathBuf> {
         let version = folder.parent().and_then(Path::file_name).and_then(|name| name.to_str());
         std::cmp::Reverse(version.and_then(|name| name.parse::<u32>().ok()))
     });
-    let folders = named.into_iter().chain(std::env::split_paths(&path)).chain(debian);
-    folders.into_iter().find(|folder| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file()))
+    let found = std::env::split_paths(&path).chain(debian).find(has_them);
+    found.with_context(|| {
+        format!(
+            "no programs of PostgreSQL are in PATH or in /usr/lib/postgresql: install them (Debian: postgresql), or name \
+             their folder in {PROGRAMS_VARIABLE}"
+        )
+    })
 }
 
 /// Who owns the server: nobody else, or for root a user without rights.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use reqwest::Url;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::time::{sleep, timeout};
 
-use super::cluster::{self, Cluster, PROGRAMS_VARIABLE};
+use super::cluster::{self, Cluster};
 use super::request::PADDING;
 use super::stage::Folder;
 use crate::limits::{BENCH_PAUSE, BENCH_STEP_TIMEOUT};
@@ -46,16 +46,15 @@ impl Postgres {
         let (cluster, url) = if let Some(url) = given {
             (None, Url::parse(url).context("--postgres is no address")?)
         } else {
-            let place = programs.as_deref().with_context(|| {
-                format!(
-                    "no server was given with --postgres, and no programs of PostgreSQL are in PATH, in \
-                     /usr/lib/postgresql or in {PROGRAMS_VARIABLE}"
-                )
-            })?;
+            let place = match &programs {
+                Ok(place) => place,
+                Err(error) => bail!("no server was given with --postgres; {error:#}"),
+            };
             let cluster = Cluster::start(place, folder).await?;
             let url = Url::parse(&format!("postgres://fencegate@{}/postgres", cluster.address))?;
             (Some(cluster), url)
         };
+        let programs = programs.ok();
         let postgres = Self { cluster, url, programs, prefix: prefix.to_owned(), made: Vec::new() };
         let waiting = async {
             loop {

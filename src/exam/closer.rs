@@ -43,9 +43,10 @@ pub(super) async fn run(world: Arc<World>, mut retired: mpsc::Receiver<Arc<str>>
 
 /// Closes a resource, or one half of what is `used` as one.
 async fn close(world: Arc<World>, used: Arc<str>, resource: Arc<str>, healed: Arc<AtomicBool>) {
-    // Whoever works on it still has its name. On a machine that has other things to do that may be long.
+    // Whoever works on it still has its name, and what is kept is still to come. That may be long.
     let others = if world.is_paired(&used) { 2 } else { 1 };
-    while Arc::strong_count(&used) > others && !healed.load(Ordering::Relaxed) {
+    let is_used = || Arc::strong_count(&used) > others || world.keeps(&resource);
+    while is_used() && !healed.load(Ordering::Relaxed) {
         sleep(EXAM_LOOK).await;
     }
     drop(used);

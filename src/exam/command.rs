@@ -10,8 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::gateways::clock_library;
-use super::report::Report;
+use super::report::{Ending, Report};
 use super::{Plan, play};
 use crate::domain::time::Clock;
 use crate::limits::{EXAM_OPERATIONS, EXAM_SECONDS};
@@ -19,9 +18,9 @@ use crate::limits::{EXAM_OPERATIONS, EXAM_SECONDS};
 /// Says what `--help` says of the ends.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  no violation; with --unfenced: stale overwrites were found, as they must be
-  1  a violation; with --unfenced: none was found, so the judge is blind
-  2  usage error, or the exam could not be held";
+  0  no violation; past the gateway (--unfenced): stale overwrites were found, as they must be
+  1  a violation; past the gateway: no stale overwrite was found, so the judge is blind
+  2  usage error, the exam could not be held, or it shows too little: cut off, ended early, nothing acknowledged";
 
 /// Examines gateways from outside: workers that pause, stores of every class, a network and a machine that fail.
 #[derive(Parser)]
@@ -36,6 +35,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Judge a stored history again
+    #[command(after_help = EXIT_CODES)]
     Judge {
         /// Folder of an exam
         dir: PathBuf,
@@ -76,7 +76,8 @@ struct Exam {
     /// Let workers write past the gateway: the same judge must find stale overwrites
     #[arg(long)]
     unfenced: bool,
-    /// New folder for the history, the logs and the report [default: fencegate-exam-SEED in the working directory]
+    /// New folder for the history, the logs and the report [default: in the working directory one that is named after engine,
+    /// replicas and seed, such as fencegate-exam-sqlite-x1-seed-1]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Program of the gateway [default: fencegate beside this program]
@@ -99,16 +100,18 @@ pub fn run(arguments: impl Iterator<Item = OsString>, clock: &Arc<dyn Clock>) ->
         }
     };
     let held = match cli.command {
-        Some(Command::Judge { dir, json }) => {
-            Report::of(&dir, Vec::new(), Vec::new()).map(|report| (report, json))
-        }
+        Some(Command::Judge { dir, json }) => Report::of(&dir).map(|report| (report, json)),
         None => hold(&cli.exam, clock).map(|report| (report, cli.exam.json)),
     };
     match held {
         Ok((report, json)) => {
             let text = if json { format!("{:#}", report.json()) } else { report.told() };
             say(&mut std::io::stdout(), &text);
-            if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            match report.ending() {
+                Ending::Passed => ExitCode::SUCCESS,
+                Ending::Failed => ExitCode::FAILURE,
+                Ending::Undecided(_) => ExitCode::from(2),
+            }
         }
         Err(error) => {
             say(&mut std::io::stderr(), &format!("fencegate-exam: {error:#}"));
@@ -131,10 +134,10 @@ fn hold(exam: &Exam, clock: &Arc<dyn Clock>) -> anyhow::Result<Report> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start threads")?;
-    let remarks = runtime.block_on(play(&plan, clock, &tell))?;
+    runtime.block_on(play(&plan, clock, &tell))?;
     drop(runtime);
     tell("the history is judged");
-    let report = Report::of(&plan.out, remarks, absent(&plan))?;
+    let report = Report::of(&plan.out)?;
     let path = plan.out.join("report.json");
     std::fs::write(&path, format!("{:#}\n", report.json()))
         .with_context(|| format!("cannot write {}", path.display()))?;
@@ -151,7 +154,7 @@ fn plan(exam: &Exam) -> anyhow::Result<Plan> {
     };
     let gateway = std::fs::canonicalize(&gateway)
         .with_context(|| format!("there is no {}; name it with --gateway", gateway.display()))?;
-    let out = exam.out.clone().unwrap_or_else(|| format!("fencegate-exam-{}", exam.seed).into());
+    let out = exam.out.clone().unwrap_or_else(|| named_after(exam));
     let out = std::path::absolute(&out).with_context(|| format!("{} is no folder", out.display()))?;
     Ok(Plan {
         seed: exam.seed,
@@ -166,17 +169,30 @@ fn plan(exam: &Exam) -> anyhow::Result<Plan> {
     })
 }
 
-/// What could not be done here, and why.
-fn absent(plan: &Plan) -> Vec<String> {
-    let mut absent = Vec::new();
-    if !plan.postgres {
-        absent
-            .push("clock shift: absent (of PostgreSQL only, where no gateway's clock may matter)".to_owned());
-    } else if clock_library().is_none() {
-        absent.push("clock shift: absent (no libfaketime.so.1 is installed)".to_owned());
+/// A folder for each kind of exam: one does not stand in the way of the next.
+fn named_after(exam: &Exam) -> PathBuf {
+    let engine = match exam.engine {
+        Engine::Sqlite => "sqlite",
+        Engine::Postgres => "postgres",
+    };
+    let past = if exam.unfenced { "-unfenced" } else { "" };
+    format!("fencegate-exam-{engine}-x{}-seed-{}{past}", exam.replicas, exam.seed).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exams_of_one_seed_have_folders_of_their_own() {
+        let folders = ["", "--engine postgres --replicas 3", "--engine postgres", "--unfenced", "--seed 2"];
+        let folders = folders.map(|options| {
+            let words = std::iter::once("fencegate-exam").chain(options.split_whitespace());
+            named_after(&Cli::try_parse_from(words).unwrap().exam)
+        });
+        assert_eq!(folders[0], PathBuf::from("fencegate-exam-sqlite-x1-seed-1"));
+        assert_eq!(folders[1], PathBuf::from("fencegate-exam-postgres-x3-seed-1"));
+        let different: std::collections::BTreeSet<&PathBuf> = folders.iter().collect();
+        assert_eq!(different.len(), folders.len(), "{folders:?}");
     }
-    if plan.postgres {
-        absent.push("disk full: absent (of SQLite only, by a limit on the size of files)".to_owned());
-    }
-    absent
 }

@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::bench::{KEEPER, PROGRAMS_VARIABLE, ServerUser, command, free_address, programs, server_user};
+use super::gateways::last_words;
+use crate::bench::{KEEPER, ServerUser, command, free_address, programs, server_user};
 use crate::limits::{EXAM_LOOK, EXAM_START};
 
 /// What is durable stays durable; connections are many and small.
@@ -37,9 +38,7 @@ pub(super) struct Server {
 impl Server {
     /// Makes and starts one in a folder that there is not yet. `gateway` is the program that has the keeper.
     pub(super) async fn start(home: PathBuf, gateway: PathBuf) -> anyhow::Result<Self> {
-        let programs = programs().with_context(|| {
-            format!("no programs of PostgreSQL in PATH, in /usr/lib/postgresql or in {PROGRAMS_VARIABLE}")
-        })?;
+        let programs = programs()?;
         fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
         let user = server_user()?;
         user.own(&home)?;
@@ -55,12 +54,13 @@ impl Server {
         }
         let port = free_address()?.port();
         let mut server = Self { keeper: None, gateway, programs, home, user, port };
-        server.begin().await?;
+        server.begin(true).await?;
         Ok(server)
     }
 
-    /// Starts it on what is there, and waits until it takes connections.
-    async fn begin(&mut self) -> anyhow::Result<()> {
+    /// Starts it on what is there, and waits until it takes connections. For the first time nothing can be in its way: when
+    /// it ends then, it never starts.
+    async fn begin(&mut self, is_first: bool) -> anyhow::Result<()> {
         let trying = async {
             loop {
                 self.launch()?;
@@ -70,6 +70,9 @@ impl Server {
                         return anyhow::Ok(());
                     }
                     sleep(EXAM_LOOK).await;
+                }
+                if is_first {
+                    bail!("PostgreSQL ended while it started{}", last_words(&self.home.join("log")));
                 }
                 sleep(EXAM_LOOK).await;
             }
@@ -124,7 +127,7 @@ impl Server {
     /// Restarts it as an operator does: what is open is rolled back.
     pub(super) async fn restart(&mut self) -> anyhow::Result<()> {
         self.stop().await?;
-        self.begin().await
+        self.begin(false).await
     }
 
     /// kill -9 of the postmaster, and a start that recovers.
@@ -133,7 +136,7 @@ impl Server {
         if let Some(mut keeper) = self.keeper.take() {
             timeout(EXAM_START, keeper.wait()).await.context("the keeper of PostgreSQL does not end")??;
         }
-        self.begin().await
+        self.begin(false).await
     }
 
     /// A signal to the server and to every process of it.

@@ -100,6 +100,9 @@ pub(super) struct Planned {
     pub(super) replicas: u64,
     pub(super) fenced: bool,
     pub(super) namespaces: Vec<Rules>,
+    /// The kinds of faults that are drawn from.
+    #[serde(default)]
+    pub(super) faults: Vec<String>,
 }
 
 /// What a worker asks for, or an operator.
@@ -289,6 +292,18 @@ pub(super) struct Closed {
     pub(super) healed: bool,
 }
 
+/// The exam is over.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub(super) ms: u64,
+    /// What went wrong beside the judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) remarks: Vec<String>,
+    /// What could not be done where it was held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) absent: Vec<String>,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -310,10 +325,7 @@ pub(super) enum Event {
     Arrived(Arrived),
     Fault(Fault),
     Closed(Closed),
-    /// The exam is over.
-    Ended {
-        ms: u64,
-    },
+    Ended(Ended),
 }
 
 /// One line: its number, when it was written in microseconds from the start, and what happened.

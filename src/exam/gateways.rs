@@ -4,18 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use super::wire;
 use crate::bench::{TIED, command, free_address};
-use crate::limits::{EXAM_LOOK, EXAM_START};
+use crate::limits::{EXAM_GREETING, EXAM_LOOK, EXAM_START};
 
 /// The shell that starts a gateway: a process that meets a limit on the size of a file is told so by the failing write, and
 /// not ended by the signal. That is how a full disk is played without rights over any disk.
 const SHELL: &str = "trap '' XFSZ; exec \"$0\" \"$@\"";
+
+/// Lines of a log that tell why somebody did not start.
+const LAST_LINES: usize = 8;
 
 /// How a gateway is started.
 #[derive(Debug, Clone)]
@@ -42,10 +45,11 @@ impl Gateway {
     /// Starts it, and waits until it is ready.
     pub(super) async fn start(recipe: &Recipe, index: usize) -> anyhow::Result<Self> {
         let port = free_address()?.port();
+        let path = recipe.home.join(format!("gateway-{index}.log"));
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(recipe.home.join(format!("gateway-{index}.log")))
+            .open(&path)
             .context("cannot open a gateway's log")?;
         let mut command = command(&recipe.program, &recipe.home);
         command.arg(TIED).arg("/bin/sh").args(["-c", SHELL]).arg(&recipe.program);
@@ -60,11 +64,12 @@ impl Gateway {
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let mut gateway = Self { child, pid: pid.context("a gateway ended at once")?, port };
         let ready = timeout(EXAM_START, gateway.ready()).await;
-        match ready {
-            Ok(Ok(())) => Ok(gateway),
-            Ok(Err(error)) => Err(error.context(format!("see {}", recipe.home.display()))),
-            Err(_) => bail!("a gateway does not become ready; see {}", recipe.home.display()),
-        }
+        let why = match ready {
+            Ok(Ok(())) => return Ok(gateway),
+            Ok(Err(error)) => error,
+            Err(_) => anyhow!("it does not become ready"),
+        };
+        Err(anyhow!("gateway {index}: {why:#}{}", last_words(&path)))
     }
 
     /// It listens: whether its database answers is another matter while faults go on.
@@ -72,7 +77,7 @@ impl Gateway {
         let request = wire::request("GET", "/livez", &[], &[]);
         loop {
             if let Some(status) = self.child.try_wait().context("cannot look at a gateway")? {
-                bail!("a gateway ended while it started: {status}");
+                bail!("it ended while it started ({status})");
             }
             if wire::ask(self.port, &request, Duration::from_secs(1)).await.is_ok() {
                 return Ok(());
@@ -111,6 +116,27 @@ impl Gateway {
     pub(super) fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
+}
+
+/// A program that is none is told so before anything is made for it.
+pub(super) async fn greet(program: &Path) -> anyhow::Result<()> {
+    let mut asked = command(program, Path::new("/"));
+    let told = timeout(EXAM_GREETING, asked.arg("--version").output()).await;
+    let told = told.with_context(|| format!("{} does not say its version", program.display()))?;
+    let told = told.with_context(|| format!("cannot run {}", program.display()))?;
+    if !told.status.success() || !told.stdout.starts_with(b"fencegate ") {
+        bail!("{} is no gateway: it says no version of fencegate", program.display());
+    }
+    Ok(())
+}
+
+/// How a log ends, as the end of a sentence; nothing where it is empty.
+pub(super) fn last_words(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    if last.is_empty() { String::new() } else { format!("; its log ends with:\n  {}", last.join("\n  ")) }
 }
 
 /// The library that shifts the clock of a process, where it is installed.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::events::{Event, Line};
 use crate::domain::time::Clock;
@@ -66,13 +66,15 @@ impl Recorder {
     }
 }
 
-/// Reads a history from its first line to its last; `see` gets each.
+/// Reads a history from its first line to its last; `see` gets each. A line that lacks is no reason to judge without it; a
+/// last one that breaks off is where the exam was cut off.
 pub(super) fn read(folder: &Path, mut see: impl FnMut(Line)) -> anyhow::Result<()> {
     let path = folder.join(FILE);
     let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let mut text = Vec::new();
     let mut number = 0_u64;
+    let most = usize::try_from(EXAM_LINE_BYTES).unwrap_or(usize::MAX);
     loop {
         text.clear();
         let read = std::io::Read::take(&mut file, EXAM_LINE_BYTES).read_until(b'\n', &mut text);
@@ -80,7 +82,13 @@ pub(super) fn read(folder: &Path, mut see: impl FnMut(Line)) -> anyhow::Result<(
             return Ok(());
         }
         number = number.saturating_add(1);
-        let line = serde_json::from_slice(&text);
-        see(line.with_context(|| format!("{}, line {number}, is no event", path.display()))?);
+        let line: Line = match serde_json::from_slice(&text) {
+            Err(_) if !text.ends_with(b"\n") && text.len() < most => return Ok(()),
+            line => line.with_context(|| format!("{}, line {number}, is no event", path.display()))?,
+        };
+        if line.n != number {
+            bail!("{}, line {number}, has the number {}: lines are missing", path.display(), line.n);
+        }
+        see(line);
     }
 }

@@ -11,18 +11,21 @@ mod closing;
 mod controls;
 mod epochs;
 mod lanes;
+mod late;
 mod leases;
+mod reads;
 mod stores;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use super::events::{Act, Answered, Closed, Event, Fault, Line, Planned, Rules, Sent};
+use super::events::{Act, Answered, Class, Closed, Ended, Event, Fault, Line, Planned, Rules, Sent};
 use super::history;
 use crate::limits::EXAM_STORIES;
 
 use case::{Call, Case, Known};
 use epochs::Epochs;
+use late::Late;
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
@@ -63,9 +66,12 @@ pub(super) struct Verdict {
     pub(super) resources: u64,
     /// Resources of which nothing could be learnt at the end, and that therefore stay open.
     pub(super) open: u64,
-    /// Faults by kind: delivered, met a call, calls.
+    /// Lines about a resource that was closed already, and the effects in stores among them.
+    pub(super) late: u64,
+    pub(super) late_effects: u64,
+    /// Faults by kind: delivered, met a call, calls. Also those that might have been delivered.
     pub(super) faults: BTreeMap<String, [u64; 3]>,
-    pub(super) ended_ms: Option<u64>,
+    pub(super) ended: Option<Ended>,
 }
 
 impl Verdict {
@@ -113,8 +119,8 @@ struct Judge {
     rules: HashMap<String, Rules>,
     cases: HashMap<String, Case>,
     calls: HashMap<u64, Call>,
-    /// Resources that were closed: what still comes for them was held up on its way, and finds nothing to be compared with.
-    closed: HashSet<String>,
+    /// Resources that were closed.
+    late: Late,
     /// Of resources in twos, what the first one of them had when it was closed.
     halves: HashMap<String, (u64, BTreeSet<String>)>,
     epochs: Epochs,
@@ -138,6 +144,7 @@ impl Judge {
             Event::Planned(planned) => {
                 self.rules =
                     planned.namespaces.iter().map(|rules| (rules.name.clone(), rules.clone())).collect();
+                self.verdict.faults.extend(planned.faults.iter().map(|kind| (kind.clone(), [0; 3])));
                 self.verdict.planned = Some(planned);
             }
             Event::Sent(sent) => self.sent(n, at, sent),
@@ -156,27 +163,30 @@ impl Judge {
                 add(&mut self.verdict.arrivals);
                 self.verdict.effects = self.verdict.effects.saturating_add(u64::from(arrived.applied));
                 self.of(&arrived.resource, |case| case.arrived(n, &arrived));
+                self.arrived_late(n, &arrived);
             }
             Event::Fault(fault) => self.fault(fault),
-            Event::Closed(closed) => {
-                add(&mut self.verdict.resources);
-                self.verdict.open = self.verdict.open.saturating_add(u64::from(closed.unknown.is_some()));
-                self.of(&closed.resource, |case| case.close(n, &closed));
-                self.both_or_none(n, &closed);
-                if let Some(case) = self.cases.remove(&closed.resource) {
-                    let count = u64::try_from(case.operations.len()).unwrap_or(u64::MAX);
-                    self.verdict.operations = self.verdict.operations.saturating_add(count);
-                }
-                self.closed.insert(closed.resource);
-            }
-            Event::Ended { ms } => self.verdict.ended_ms = Some(ms),
+            Event::Closed(closed) => self.closed(n, &closed),
+            Event::Ended(ended) => self.verdict.ended = Some(ended),
         }
     }
 
-    /// Looks at what concerns a resource, and takes over what was found. What comes for one that was closed was held up on
-    /// its way, and there is nothing left to compare it with.
+    fn closed(&mut self, n: u64, closed: &Closed) {
+        self.of(&closed.resource, |case| case.close(n, closed));
+        self.both_or_none(n, closed);
+        if let Some(case) = self.cases.remove(&closed.resource) {
+            add(&mut self.verdict.resources);
+            self.verdict.open = self.verdict.open.saturating_add(u64::from(closed.unknown.is_some()));
+            let count = u64::try_from(case.operations.len()).unwrap_or(u64::MAX);
+            self.verdict.operations = self.verdict.operations.saturating_add(count);
+        }
+        self.late.keep(closed);
+    }
+
+    /// Looks at what concerns a resource, and takes over what was found. What comes for one that was closed is counted.
     fn of(&mut self, resource: &str, look: impl FnOnce(&mut Case)) {
-        if self.closed.contains(resource) {
+        if self.late.knows(resource) {
+            add(&mut self.verdict.late);
             return;
         }
         if !self.cases.contains_key(resource) {
@@ -264,13 +274,20 @@ impl Judge {
     }
 
     fn count(&mut self, call: &Call, answered: &Answered) {
+        let is_unfenced = call.sent.resource.split('/').next().and_then(|name| self.rules.get(name));
+        let is_unfenced = is_unfenced.is_some_and(|rules| rules.class == Class::Unfenced);
         let verdict = &mut self.verdict;
         let code = answered.code.as_deref().unwrap_or_default();
         let act = format!("{:?}", call.sent.act).to_lowercase();
         let key = format!("{act} {} {code}", answered.status).trim_end().to_owned();
         add(verdict.answers.entry(key).or_default());
         let is_write = matches!(call.sent.act, Act::Write | Act::Remove);
-        if is_write && answered.effect.as_deref() == Some("applied") {
+        let applied = match answered.effect.as_deref() {
+            Some(effect) => effect == "applied",
+            // A store past the gateway says no word of effects: what it takes has one.
+            None => matches!(answered.status, 200..=299) && is_unfenced,
+        };
+        if is_write && applied {
             add(if answered.replayed { &mut verdict.replayed } else { &mut verdict.acknowledged });
         }
         let done = matches!(answered.status, 200..=299) && !answered.replayed;

@@ -1,6 +1,6 @@
 //! What goes wrong, and when: a seed decides. One task torments the processes, another one the network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use rustix::process::Signal;
 use tokio::time::sleep;
 
 use super::events::{Event, Fault};
-use super::proxy::Mode;
+use super::proxy::{Link, Mode, Passes};
 use super::storm;
 use super::world::World;
 use crate::bench::Chance;
-use crate::limits::{EXAM_HOLD, EXAM_STORM};
+use crate::limits::{EXAM_HOLD, EXAM_KEEP, EXAM_STORM};
 
 /// Faults that were delivered, by kind: how many, how many met a call that was under way, and how many calls.
 pub(super) type Tally = BTreeMap<String, [u64; 3]>;
@@ -42,19 +42,63 @@ enum Blow {
     DatabaseStop,
 }
 
+impl Blow {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill -9",
+            Self::Terminate => "TERM",
+            Self::Stop => "SIGSTOP and SIGCONT",
+            Self::Clock => "clock shift",
+            Self::Storm => "connection storm",
+            Self::DiskFull => "disk full",
+            Self::DatabaseRestart => "database restart",
+            Self::DatabaseKill => "database kill -9",
+            Self::DatabaseStop => "database SIGSTOP",
+        }
+    }
+}
+
+/// What can be done to the network.
+const TROUBLES: [&str; 12] = [
+    "cut",
+    "delay",
+    "hold and late release",
+    "late answers",
+    "reset",
+    "lost answers",
+    "half-close by who asks",
+    "half-close by who answers",
+    "slow read",
+    "reset mid-body",
+    "duplicate",
+    "kept for up to 30 s",
+];
+
+/// What is drawn from in this world: what is there more than once comes more often.
+fn blows(world: &World) -> Vec<Blow> {
+    let mut blows = vec![Blow::Kill, Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Stop, Blow::Stop];
+    blows.push(Blow::Storm);
+    if world.server.is_some() {
+        blows.extend([Blow::DatabaseRestart, Blow::DatabaseKill, Blow::DatabaseStop]);
+    } else {
+        blows.push(Blow::DiskFull);
+    }
+    if world.replicas.iter().any(|replica| replica.recipe.clock.is_some()) {
+        blows.push(Blow::Clock);
+    }
+    blows
+}
+
+/// All kinds of faults that may come in this world.
+pub(super) fn kinds(world: &World) -> Vec<String> {
+    let names: BTreeSet<&str> = blows(world).into_iter().map(Blow::name).chain(TROUBLES).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
 impl Nemesis {
     /// Torments the processes until it is enough. The first that cannot be started again is an error.
     pub(super) async fn torment_processes(mut self) -> anyhow::Result<()> {
-        let mut blows = vec![Blow::Kill, Blow::Kill, Blow::Kill, Blow::Terminate, Blow::Stop, Blow::Stop];
-        blows.push(Blow::Storm);
-        if self.world.server.is_some() {
-            blows.extend([Blow::DatabaseRestart, Blow::DatabaseKill, Blow::DatabaseStop]);
-        } else {
-            blows.push(Blow::DiskFull);
-        }
-        if self.world.replicas.iter().any(|replica| replica.recipe.clock.is_some()) {
-            blows.push(Blow::Clock);
-        }
+        let blows = blows(&self.world);
         while self.rest().await {
             let index = usize::try_from(self.chance.below(u64::try_from(blows.len())?))?;
             let blow = blows.get(index).copied().unwrap_or(Blow::Kill);
@@ -64,26 +108,29 @@ impl Nemesis {
         Ok(())
     }
 
-    /// Torments the network until it is enough.
+    /// Torments the network until it is enough. Kinds and lengths follow from the seed alone, whatever proxies there are.
     pub(super) async fn torment_the_network(mut self) {
+        let most = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         while self.rest().await {
             let links = self.world.links().len();
             let index = self.chance.below(u64::try_from(links).unwrap_or(1));
             let index = usize::try_from(index).unwrap_or_default();
             let ms = 50_u64.saturating_add(self.chance.below(1_500));
-            let most = u64::try_from(EXAM_HOLD.as_millis()).unwrap_or(u64::MAX);
-            let (name, mode) = match self.chance.below(11) {
-                0 => ("cut", Mode::Cut),
-                1 => ("delay", Mode::Delay(1_u64.saturating_add(self.chance.below(150)))),
-                2 => ("hold and late release", Mode::Hold),
-                3 => ("late answers", Mode::Mute),
-                4 => ("reset", Mode::Open),
-                5 => ("lost answers", Mode::Mute),
-                6 => ("half-close by who asks", Mode::HalfClose),
-                7 => ("half-close by who answers", Mode::Dumb),
-                8 => ("slow read", Mode::SlowRead(1_u64.saturating_add(self.chance.below(60)))),
-                9 => ("reset mid-body", Mode::Tear),
-                _ => ("duplicate", Mode::Again(self.chance.below(most))),
+            let name = self.chance.below(u64::try_from(TROUBLES.len()).unwrap_or(1));
+            let name = usize::try_from(name).ok().and_then(|index| TROUBLES.get(index)).copied();
+            let name = name.unwrap_or("cut");
+            let mode = match name {
+                "delay" => Mode::Delay(1_u64.saturating_add(self.chance.below(150))),
+                "hold and late release" => Mode::Hold,
+                "late answers" | "lost answers" => Mode::Mute,
+                "reset" => Mode::Open,
+                "half-close by who asks" => Mode::HalfClose,
+                "half-close by who answers" => Mode::Dumb,
+                "slow read" => Mode::SlowRead(1_u64.saturating_add(self.chance.below(60))),
+                "reset mid-body" => Mode::Tear,
+                "duplicate" => Mode::Again(self.chance.below(most(EXAM_HOLD))),
+                "kept for up to 30 s" => Mode::Keep(self.chance.below(most(EXAM_KEEP))),
+                _ => Mode::Cut,
             };
             self.trouble(index, name, mode, ms).await;
         }
@@ -109,10 +156,13 @@ impl Nemesis {
     async fn trouble(&mut self, index: usize, name: &str, mode: Mode, ms: u64) {
         let world = self.world.clone();
         let links = world.links();
-        let Some(link) = links.get(index) else { return };
-        if matches!(mode, Mode::Again(_)) && !link.may_repeat {
-            return;
-        }
+        // Where a fault cannot be, the next proxy has it: none is left out, so that the times are those of the seed.
+        let fits = |link: &&&Link| match link.passes {
+            Passes::CallsOfWorkers => true,
+            Passes::Requests => !matches!(mode, Mode::Keep(_)),
+            Passes::Bytes => !matches!(mode, Mode::Keep(_) | Mode::Again(_)),
+        };
+        let Some(link) = links.iter().cycle().skip(index).take(links.len()).find(fits) else { return };
         let before = link.touched();
         let mut hit = 0;
         match mode {
@@ -128,6 +178,7 @@ impl Nemesis {
             }
             Mode::Delay(_)
             | Mode::Hold
+            | Mode::Keep(_)
             | Mode::Mute
             | Mode::Again(_)
             | Mode::HalfClose
@@ -172,7 +223,7 @@ impl Nemesis {
                 sleep(down).await;
                 let hit = hit.max(replica.door.waiting());
                 gateway.signal(Signal::CONT)?;
-                self.note("SIGSTOP and SIGCONT", target, ms, hit);
+                self.note(blow.name(), target, ms, hit);
             }
             Blow::DiskFull => {
                 let size =
@@ -180,12 +231,12 @@ impl Nemesis {
                 gateway.limit_files(Some(size))?;
                 sleep(down).await;
                 gateway.limit_files(None)?;
-                self.note("disk full", target, ms, hit.max(replica.door.waiting()));
+                self.note(blow.name(), target, ms, hit.max(replica.door.waiting()));
             }
             Blow::Storm => {
                 let (count, port) = (self.chance.below(EXAM_STORM), gateway.port);
                 let met = storm::blow(port, count, down.saturating_mul(2), || replica.door.waiting()).await;
-                self.note("connection storm", target, ms.saturating_mul(2), hit.max(met));
+                self.note(blow.name(), target, ms.saturating_mul(2), hit.max(met));
             }
             Blow::Clock => {
                 let Some((_, shift)) = &replica.recipe.clock else { return Ok(()) };
@@ -194,7 +245,7 @@ impl Nemesis {
                 std::fs::write(shift, format!("{sign}{seconds}"))?;
                 sleep(down).await;
                 std::fs::write(shift, "+0")?;
-                self.note("clock shift", target, ms, hit.max(replica.door.waiting()));
+                self.note(blow.name(), target, ms, hit.max(replica.door.waiting()));
             }
             Blow::Kill
             | Blow::Terminate
@@ -205,11 +256,10 @@ impl Nemesis {
                 drop(place);
                 if blow == Blow::Kill {
                     gateway.kill().await?;
-                    self.note("kill -9", target, ms, hit);
                 } else {
                     gateway.terminate().await?;
-                    self.note("TERM", target, ms, hit);
                 }
+                self.note(blow.name(), target, ms, hit);
                 sleep(down).await;
                 world.raise(index).await?;
             }
@@ -225,11 +275,11 @@ impl Nemesis {
         match blow {
             Blow::DatabaseRestart => {
                 server.restart().await?;
-                self.note("database restart", target, 0, hit);
+                self.note(blow.name(), target, 0, hit);
             }
             Blow::DatabaseKill => {
                 server.kill_and_start().await?;
-                self.note("database kill -9", target, 0, hit);
+                self.note(blow.name(), target, 0, hit);
             }
             Blow::Kill
             | Blow::Terminate
@@ -243,7 +293,7 @@ impl Nemesis {
                 sleep(Duration::from_millis(ms)).await;
                 let hit = hit.max(world.at_gateways());
                 server.signal_all(Signal::CONT)?;
-                self.note("database SIGSTOP", target, ms, hit);
+                self.note(blow.name(), target, ms, hit);
             }
         }
         Ok(())

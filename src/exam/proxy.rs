@@ -3,8 +3,8 @@
 
 mod flow;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -25,6 +25,8 @@ pub(super) enum Mode {
     Hold,
     /// Requests pass, answers wait.
     Mute,
+    /// A few whole requests of workers leave it so many milliseconds later, when whoever sent them has gone for long.
+    Keep(u64),
     /// No connection stands.
     Cut,
     /// Requests pass, and once more after so many milliseconds.
@@ -39,6 +41,17 @@ pub(super) enum Mode {
     Tear,
 }
 
+/// What goes through a proxy, as far as it matters to what may be done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    /// Whole requests, each with the number of a worker's call.
+    CallsOfWorkers,
+    /// Whole requests that may come twice without breaking a promise.
+    Requests,
+    /// Anything else.
+    Bytes,
+}
+
 /// What all connections of one proxy share.
 pub(super) struct Orders {
     mode: watch::Sender<Mode>,
@@ -47,6 +60,9 @@ pub(super) struct Orders {
     leads_to: AtomicU16,
     waiting: AtomicU64,
     touched: AtomicU64,
+    /// The resources of the requests that are kept; and whether no more is to be kept.
+    kept: Mutex<Vec<String>>,
+    released: watch::Sender<bool>,
     recorder: Arc<Recorder>,
 }
 
@@ -62,8 +78,7 @@ pub(super) struct Link {
     pub(super) name: String,
     /// Where it listens, on loopback.
     pub(super) port: u16,
-    /// Whether what passes are whole requests that may come twice without breaking a promise.
-    pub(super) may_repeat: bool,
+    pub(super) passes: Passes,
     orders: Arc<Orders>,
     accepting: JoinHandle<()>,
 }
@@ -73,7 +88,7 @@ impl Link {
     pub(super) async fn before(
         port: u16,
         name: String,
-        may_repeat: bool,
+        passes: Passes,
         recorder: Arc<Recorder>,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port on loopback")?;
@@ -84,10 +99,12 @@ impl Link {
             leads_to: AtomicU16::new(port),
             waiting: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            kept: Mutex::new(Vec::new()),
+            released: watch::channel(false).0,
             recorder,
         });
         let accepting = tokio::spawn(accept(listener, orders.clone()));
-        Ok(Self { name, port: own, may_repeat, orders, accepting })
+        Ok(Self { name, port: own, passes, orders, accepting })
     }
 
     /// Whoever stood behind it has another port now.
@@ -111,6 +128,16 @@ impl Link {
     /// Requests that have gone through and are not answered.
     pub(super) fn waiting(&self) -> u64 {
         self.orders.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request about a resource is still to arrive.
+    pub(super) fn keeps(&self, resource: &str) -> bool {
+        self.orders.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|kept| kept == resource)
+    }
+
+    /// All that is kept arrives now.
+    pub(super) fn release(&self) {
+        self.orders.released.send_replace(true);
     }
 
     /// Pieces that a mode other than open has met so far.

@@ -11,12 +11,18 @@ use super::judge::{self, Verdict};
 
 /// A verdict, with the lines of the history that belong to what it found.
 pub(super) struct Report {
-    pub(super) verdict: Verdict,
+    verdict: Verdict,
     story: BTreeMap<u64, Line>,
-    /// What went wrong beside the judged.
-    pub(super) remarks: Vec<String>,
-    /// What could not be done here.
-    absent: Vec<String>,
+}
+
+/// How an exam ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It is as it must be: without a violation; and past the gateway with stale writes, or the judge is blind.
+    Passed,
+    Failed,
+    /// Too little was seen, for these reasons.
+    Undecided(Vec<String>),
 }
 
 impl Report {
@@ -24,36 +30,80 @@ impl Report {
     ///
     /// # Errors
     /// When there is no history in it.
-    pub(super) fn of(folder: &Path, remarks: Vec<String>, absent: Vec<String>) -> anyhow::Result<Self> {
-        let verdict = judge::judge(folder)?;
-        let story = if verdict.violations.is_empty() {
-            BTreeMap::new()
-        } else {
-            judge::story(folder, &verdict.violations)?
-        };
-        Ok(Self { verdict, story, remarks, absent })
+    pub(super) fn of(folder: &Path) -> anyhow::Result<Self> {
+        let mut report = Self { verdict: judge::judge(folder)?, story: BTreeMap::new() };
+        if !report.is_fenced() {
+            // They are wanted there, and all alike.
+            report.verdict.violations.truncate(1);
+        }
+        if !report.verdict.violations.is_empty() {
+            report.story = judge::story(folder, &report.verdict.violations)?;
+        }
+        Ok(report)
     }
 
     /// Whether the gateways were in force in this history.
-    pub(super) fn is_fenced(&self) -> bool {
+    fn is_fenced(&self) -> bool {
         self.verdict.planned.as_ref().is_none_or(|planned| planned.fenced)
     }
 
     /// Stale writes that took effect.
-    pub(super) fn stale(&self) -> u64 {
+    fn stale(&self) -> u64 {
         self.verdict.counts.get("I1").copied().unwrap_or_default()
     }
 
-    /// Whether it is as it must be: without a violation; and past the gateway with stale writes, or the judge is blind.
-    pub(super) fn passed(&self) -> bool {
-        let verdict = &self.verdict;
-        let whole = verdict.ended_ms.is_some() && self.remarks.is_empty();
-        let found_as_wanted = if self.is_fenced() {
-            verdict.total() == 0 && verdict.acknowledged > 0
+    /// A history that shows too little passes nobody, however little is wrong with it. What was found is found.
+    pub(super) fn ending(&self) -> Ending {
+        let gaps = self.gaps();
+        if self.is_fenced() && self.verdict.total() > 0 {
+            Ending::Failed
+        } else if !gaps.is_empty() {
+            Ending::Undecided(gaps)
+        } else if self.is_fenced() || self.stale() > 0 {
+            Ending::Passed
         } else {
-            self.stale() > 0
-        };
-        whole && found_as_wanted
+            Ending::Failed
+        }
+    }
+
+    /// Why no violation would mean nothing.
+    fn gaps(&self) -> Vec<String> {
+        let verdict = &self.verdict;
+        let ended = verdict.ended.as_ref();
+        let mut gaps = ended.map(|ended| ended.remarks.clone()).unwrap_or_default();
+        for (is_so, why) in [
+            (verdict.planned.is_none(), "the history has no beginning"),
+            (ended.is_none(), "the history has no end: the exam was cut off"),
+            (verdict.acknowledged == 0, "nothing was acknowledged"),
+            (verdict.resources == 0, "no resource was judged"),
+        ] {
+            if is_so {
+                gaps.push(why.to_owned());
+            }
+        }
+        if verdict.open > 0 {
+            gaps.push(format!("resources left open: {}", verdict.open));
+        }
+        gaps
+    }
+
+    /// The ending in one line.
+    fn sentence(&self) -> String {
+        match self.ending() {
+            Ending::Passed if self.is_fenced() => "passed".to_owned(),
+            Ending::Passed => {
+                let stale = self.stale();
+                format!("passed: {stale} stale overwrites, as there must be without the fence")
+            }
+            Ending::Failed if self.is_fenced() => {
+                let total = self.verdict.total();
+                format!("FAILED: {total} {}", if total == 1 { "violation" } else { "violations" })
+            }
+            Ending::Failed => {
+                "FAILED: no stale overwrite was found, and without the fence there must be some".to_owned()
+            }
+            Ending::Undecided(why) => format!("undecided: {}", why.join("; ")),
+        }
     }
 
     /// All of it.
@@ -74,10 +124,12 @@ impl Report {
                 (kind, json!({"delivered": delivered, "mattered": mattered, "calls_met": calls}))
             })
             .collect();
+        let ended = verdict.ended.as_ref();
         json!({
             "planned": verdict.planned,
-            "passed": self.passed(),
-            "ms": verdict.ended_ms,
+            "passed": self.ending() == Ending::Passed,
+            "verdict": self.sentence(),
+            "ms": ended.map(|ended| ended.ms),
             "calls": verdict.calls,
             "lost_answers": verdict.lost,
             "operations": verdict.operations,
@@ -92,11 +144,12 @@ impl Report {
             "effects_in_stores": verdict.effects,
             "resources": verdict.resources,
             "open": verdict.open,
+            "after_the_end_of_a_resource": {"lines": verdict.late, "effects": verdict.late_effects},
             "answers": verdict.answers,
             "faults": faults,
             "violations": {"total": verdict.total(), "by_invariant": verdict.counts, "first": violations},
-            "remarks": self.remarks,
-            "absent": self.absent,
+            "remarks": ended.map(|ended| &ended.remarks),
+            "absent": ended.map(|ended| &ended.absent),
         })
     }
 
@@ -120,7 +173,7 @@ impl Report {
         for (kind, [delivered, mattered, calls]) in &verdict.faults {
             writeln!(text, "{kind:<28}{delivered:>10}{mattered:>10}{calls:>12}")?;
         }
-        for absent in &self.absent {
+        for absent in verdict.ended.iter().flat_map(|ended| &ended.absent) {
             writeln!(text, "{absent}")?;
         }
         writeln!(text, "\n{:<46}{:>10}", "answer", "times")?;
@@ -143,13 +196,16 @@ impl Report {
             ("effects in the stores", verdict.effects),
             ("resources judged", verdict.resources),
             ("resources left open", verdict.open),
+            ("lines about a resource after its end", verdict.late),
+            ("effects among these", verdict.late_effects),
         ] {
             writeln!(text, "{name:<46}{count:>10}")?;
         }
-        for remark in &self.remarks {
+        for remark in verdict.ended.iter().flat_map(|ended| &ended.remarks) {
             writeln!(text, "remark: {remark}")?;
         }
         self.violations(&mut text)?;
+        write!(text, "\n{}", self.sentence())?;
         Ok(text)
     }
 

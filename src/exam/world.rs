@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -13,7 +13,7 @@ use super::database::Server;
 use super::events::{Class, Policy, Rules};
 use super::gateways::{Gateway, Recipe, clock_library};
 use super::history::Recorder;
-use super::proxy::Link;
+use super::proxy::{Link, Passes};
 use super::stores::{STAMP, Store};
 use super::wire::OPERATIONS;
 use crate::bench::free_address;
@@ -75,7 +75,7 @@ impl World {
                 None => None,
                 Some(server) => {
                     let name = format!("gateway {index} to database");
-                    Some(Link::before(server.port, name, false, recorder.clone()).await?)
+                    Some(Link::before(server.port, name, Passes::Bytes, recorder.clone()).await?)
                 }
             };
             replicas.push(replica(plan, &site, index, database, &recorder).await?);
@@ -116,6 +116,20 @@ impl World {
         self.replicas.iter().map(|replica| replica.door.waiting()).sum()
     }
 
+    /// Whether a proxy keeps a request about a resource.
+    pub(super) fn keeps(&self, resource: &str) -> bool {
+        self.links().iter().any(|link| link.keeps(resource))
+    }
+
+    /// Starts a gateway for the first time. Nothing is wrong with the world yet: one that does not start never will.
+    pub(super) async fn begin(&self, index: usize) -> anyhow::Result<()> {
+        let replica = self.replicas.get(index).context("no such replica")?;
+        let gateway = Gateway::start(&replica.recipe, index).await?;
+        replica.door.lead_to(gateway.port);
+        *replica.gateway.lock().await = Some(gateway);
+        Ok(())
+    }
+
     /// Starts a gateway that is down.
     pub(super) async fn raise(&self, index: usize) -> anyhow::Result<()> {
         let replica = self.replicas.get(index).context("no such replica")?;
@@ -124,17 +138,21 @@ impl World {
             return Ok(());
         }
         // While the network torments it, it may not reach its database, and then does not start.
+        let mut why = None;
         let starting = async {
             loop {
                 match Gateway::start(&replica.recipe, index).await {
-                    Err(_) => sleep(EXAM_LOOK).await,
                     Ok(gateway) => return gateway,
+                    Err(error) => why = Some(error),
                 }
+                sleep(EXAM_LOOK).await;
             }
         };
-        let gateway = timeout(EXAM_START, starting).await.with_context(|| {
-            format!("gateway {index} cannot be started again; see {}", replica.recipe.home.display())
-        })?;
+        let Ok(gateway) = timeout(EXAM_START, starting).await else {
+            let why = why.unwrap_or_else(|| anyhow!("it does not become ready"));
+            let home = replica.recipe.home.display();
+            return Err(why.context(format!("gateway {index} cannot be started again; see {home}")));
+        };
         replica.door.lead_to(gateway.port);
         *place = Some(gateway);
         Ok(())
@@ -174,10 +192,15 @@ async fn stores(rules: &[Rules], recorder: &Arc<Recorder>) -> anyhow::Result<(Ve
         // The one store past the gateway holds the resources of all namespaces under their whole names.
         let below = if rule.class == Class::Unfenced { "" } else { &rule.name };
         let store = Store::start(rule.class, below, recorder.clone()).await?;
-        // No promise holds of a store that remembers nothing when the network makes two requests of one.
-        let may_repeat = rule.class != Class::Serial;
-        let name = format!("gateways to {}", rule.name);
-        ways.push(Link::before(store.port, name, may_repeat, recorder.clone()).await?);
+        let (passes, name) = match rule.class {
+            // No promise holds of a store that remembers nothing when the network makes two requests of one.
+            Class::Serial => (Passes::Bytes, format!("gateways to {}", rule.name)),
+            Class::Unfenced => (Passes::CallsOfWorkers, "workers past the gateways".to_owned()),
+            Class::Document | Class::Conditional | Class::FenceAware | Class::Idempotent => {
+                (Passes::Requests, format!("gateways to {}", rule.name))
+            }
+        };
+        ways.push(Link::before(store.port, name, passes, recorder.clone()).await?);
         stores.push(store);
     }
     Ok((stores, ways))
@@ -205,7 +228,7 @@ async fn replica(
     // Nobody listens there until it is raised.
     let nowhere = free_address()?.port();
     let name = format!("workers to gateway {index}");
-    let door = Link::before(nowhere, name, true, recorder.clone()).await?;
+    let door = Link::before(nowhere, name, Passes::CallsOfWorkers, recorder.clone()).await?;
     Ok(Replica { gateway: Mutex::new(None), recipe, door, database })
 }
 

@@ -25,14 +25,21 @@ pub const EXAM_RESOURCE_TIME: Duration = Duration::from_secs(8);
 /// See [`EXAM_RESOURCE_TIME`].
 pub const EXAM_RESOURCE_OPERATIONS: u64 = 200;
 
-/// How long a resource rests before it is closed: longer than any request can be held or replayed on its way.
+/// How long a resource rests before it is closed, after all that is kept of it has arrived: longer than any other request can
+/// be held or replayed on its way.
 pub const EXAM_REST: Duration = Duration::from_secs(6);
 
 /// How long the books of a resource may take to be settled and asked for, while faults go on and after they have ended.
 pub const EXAM_CLOSING: Duration = Duration::from_mins(1);
 
-/// Longest time that a proxy holds a request, or waits before it delivers one again.
+/// Longest time that a proxy waits before it delivers a request again.
 pub const EXAM_HOLD: Duration = Duration::from_secs(3);
+
+/// Longest time that a request of a worker is kept from arriving; its resources are not closed before that.
+pub const EXAM_KEEP: Duration = Duration::from_secs(30);
+
+/// Resources of the requests that one proxy keeps at once, at most: each of them keeps a resource from being closed.
+pub const EXAM_KEPT: usize = 8;
 
 /// How long a replayed request is listened to.
 pub const EXAM_LISTEN: Duration = Duration::from_secs(2);
@@ -66,6 +73,13 @@ pub const EXAM_OPEN_CLOSINGS: usize = 256;
 
 /// Places in the queue of resources to be closed.
 pub const EXAM_RETIRED: usize = 64;
+
+/// Closed resources of which a store, and the judge, still know what was done: many more than are closed while the longest
+/// held request is on its way.
+pub const EXAM_REMEMBERED: usize = 256;
+
+/// How long a program may take to say what it is.
+pub const EXAM_GREETING: Duration = Duration::from_secs(30);
 
 /// Operators that look after resources, each after some of them; one more begins epochs.
 pub const EXAM_OPERATORS: usize = 2;

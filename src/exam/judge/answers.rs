@@ -157,28 +157,6 @@ impl Case {
         self.known.commit = self.known.commit.max(commit.unwrap_or_default());
     }
 
-    /// A reader never sees less than what was acknowledged before it asked.
-    fn read(&mut self, n: u64, call: &Call, answered: &Answered) {
-        let (Some(commit), Some(digest)) = (answered.commit, answered.digest.clone()) else { return };
-        if answered.status != 200 || self.rules.class != Class::Document {
-            return;
-        }
-        if commit < call.known.commit {
-            let told = format!("a read shows commit {commit} after {} was acknowledged", call.known.commit);
-            self.blame("I3", told, &[call.n, n]);
-        }
-        let life = answered.etag.as_deref().and_then(life_of).unwrap_or(1);
-        match self.reads.get(&(life, commit)).cloned() {
-            None => {
-                self.reads.insert((life, commit), (digest, n));
-            }
-            Some((before, _)) if before == digest => {}
-            Some((_, earlier)) => {
-                self.blame("I5", format!("two reads of commit {commit} show two contents"), &[earlier, n]);
-            }
-        }
-    }
-
     fn looked(&mut self, n: u64, call: &Call, answered: &Answered) {
         let Some(shown) = answered.registers.clone() else { return };
         if let Some(told) = call.known.fell(&shown) {
@@ -202,11 +180,6 @@ impl Case {
         self.looks.push(Looked { line: n, fence, revoked, commit: shown.commit });
         self.known.shown(&shown);
     }
-}
-
-/// The first number of an entity tag.
-fn life_of(etag: &str) -> Option<u64> {
-    etag.trim_matches('"').split('.').next()?.parse().ok()
 }
 
 impl Known {

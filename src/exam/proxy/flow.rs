@@ -1,7 +1,7 @@
 //! One connection through a proxy.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::{Mode, Orders};
 use crate::exam::events::Event;
 use crate::exam::wire::{self, CALL, OPERATIONS};
-use crate::limits::{EXAM_FEW_BYTES, EXAM_HOLD, EXAM_LINGER, EXAM_LISTEN, EXAM_LOOK};
+use crate::limits::{EXAM_FEW_BYTES, EXAM_HOLD, EXAM_KEEP, EXAM_KEPT, EXAM_LINGER, EXAM_LISTEN, EXAM_LOOK};
 
 /// Whether a request of this connection is under way; counted among all of the proxy while it is.
 struct Under<'a> {
@@ -121,6 +121,12 @@ async fn requests(
         if mode == Mode::Tear {
             return torn(bytes, to, orders).await;
         }
+        if let Mode::Keep(ms) = mode
+            && keep(bytes, ms, orders)
+        {
+            under.ends();
+            continue;
+        }
         if to.write_all(bytes).await.is_err() {
             return End::Quiet;
         }
@@ -174,6 +180,7 @@ async fn answers(
             Mode::Open
             | Mode::Delay(_)
             | Mode::Hold
+            | Mode::Keep(_)
             | Mode::Mute
             | Mode::Cut
             | Mode::Again(_)
@@ -196,6 +203,44 @@ async fn torn(bytes: &[u8], to: &mut OwnedWriteHalf, orders: &Orders) -> End {
     // It arrives before the reset does, which would take it along.
     sleep(EXAM_LOOK).await;
     End::Torn
+}
+
+/// Takes out a whole request of a worker that names its operations, so that nobody closes a resource for which it is still
+/// to come. Whether it did: there are never more than a few.
+fn keep(bytes: &[u8], ms: u64, orders: &Arc<Orders>) -> bool {
+    let Some((message, _)) = wire::parse(bytes).filter(|(_, whole)| *whole == bytes.len()) else {
+        return false;
+    };
+    let (Some(_), Some(operations)) = (message.header(CALL), message.header(OPERATIONS)) else {
+        return false;
+    };
+    let resources = operations.split(';').filter_map(|pair| Some(pair.split_once(' ')?.0.to_owned()));
+    // An epoch is of all resources.
+    let resources: Vec<String> = resources.filter(|name| name.contains('/')).collect();
+    let mut kept = orders.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if resources.is_empty() || kept.len() >= EXAM_KEPT || *orders.released.borrow() {
+        return false;
+    }
+    kept.extend(resources.iter().cloned());
+    drop(kept);
+    orders.touch();
+    drop(tokio::spawn(late(bytes.to_vec(), ms, resources, orders.clone())));
+    true
+}
+
+/// It arrives as if it had been on its way so long; nobody listens any more.
+async fn late(bytes: Vec<u8>, ms: u64, resources: Vec<String>, orders: Arc<Orders>) {
+    let mut released = orders.released.subscribe();
+    let length = Duration::from_millis(ms).min(EXAM_KEEP);
+    drop(timeout(length, released.wait_for(|released| *released)).await);
+    let port = orders.leads_to.load(Ordering::SeqCst);
+    drop(wire::ask(port, &bytes, EXAM_LISTEN).await);
+    let mut kept = orders.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    for resource in resources {
+        if let Some(index) = kept.iter().position(|kept| *kept == resource) {
+            kept.swap_remove(index);
+        }
+    }
 }
 
 /// The same request once more, late, on a connection of its own; nobody wants the answer.

@@ -1,10 +1,11 @@
 //! What each store does with a request: read, compare, keep.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::STAMP;
 use crate::exam::events::{Arrived, Class, Place, digest};
 use crate::exam::wire::{Message, OPERATIONS};
+use crate::limits::EXAM_REMEMBERED;
 
 /// An answer.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub(super) struct Shelf {
     name: String,
     counter: u64,
     cells: BTreeMap<String, Cell>,
+    /// Cells that nobody will ask for any more.
+    unused: VecDeque<String>,
 }
 
 /// The operation that a worker named in the exam's own header: where the class has none for it.
@@ -60,7 +63,8 @@ fn named_in(request: &Message) -> Option<String> {
 
 impl Shelf {
     pub(super) fn of(class: Class, name: &str) -> Self {
-        Self { class, name: name.to_owned(), counter: 0, cells: BTreeMap::new() }
+        let (cells, unused) = (BTreeMap::new(), VecDeque::new());
+        Self { class, name: name.to_owned(), counter: 0, cells, unused }
     }
 
     pub(super) fn content(&self, resource: &str) -> Option<String> {
@@ -75,8 +79,14 @@ impl Shelf {
         cell.and_then(|cell| cell.operations.get(operation)).copied().unwrap_or_default()
     }
 
+    /// What was done there is known for a while: an honest store does not do it again when it comes late.
     pub(super) fn forget(&mut self, resource: &str) {
-        self.cells.remove(resource);
+        self.unused.push_back(resource.to_owned());
+        if self.unused.len() > EXAM_REMEMBERED
+            && let Some(oldest) = self.unused.pop_front()
+        {
+            self.cells.remove(&oldest);
+        }
     }
 
     /// Does it. What is no probe and no read is to be written down.

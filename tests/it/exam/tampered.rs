@@ -11,7 +11,7 @@ use super::{condemned, operators};
 /// Something that is done to a history, and the invariant that it breaks.
 pub(super) type Deed = (&'static str, &'static str, fn(&mut Vec<Value>));
 
-const DEEDS: [Deed; 17] = [
+const DEEDS: [Deed; 21] = [
     ("an acknowledged write is not in the books", "I3", forget_a_write),
     ("the content at the end is another one", "I3", change_the_content),
     ("an effect is missing in the store's log", "I3", forget_an_effect),
@@ -29,12 +29,17 @@ const DEEDS: [Deed; 17] = [
     ("a send without a validator", "I13", drop_a_validator),
     ("registers that fall", "I7", let_registers_fall),
     ("a counter that has more than there was", "I19", count_too_much),
+    ("two publications of one generation", "I14", publish_twice),
+    ("an older life takes effect after a newer one", "I16", exchange_two_lives),
+    ("one of two resources lacks what was written to both", "I18", forget_one_half),
+    ("a resource that does not come to an end", "I20", leave_open),
 ];
 
 /// Does each of them to a copy.
 pub(super) fn each_is_condemned(exam: &Path) {
     let text = fs::read_to_string(exam.join("history.jsonl")).unwrap();
     let history: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut missed = Vec::new();
     for (what, rule, deed) in DEEDS.into_iter().chain(operators::DEEDS) {
         let mut changed = history.clone();
         deed(&mut changed);
@@ -46,8 +51,11 @@ pub(super) fn each_is_condemned(exam: &Path) {
         let lines: Vec<String> = changed.iter().map(Value::to_string).collect();
         fs::write(folder.path().join("history.jsonl"), lines.join("\n")).unwrap();
         let found = condemned(folder.path());
-        assert!(found.iter().any(|one| one == rule), "{what}: {rule} is not among {found:?}");
+        if !found.iter().any(|one| one == rule) {
+            missed.push(format!("{what}: {rule} is not among {found:?}"));
+        }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 pub(super) fn is(line: &Value, event: &str) -> bool {
@@ -80,6 +88,11 @@ pub(super) fn closing<'a>(history: &'a mut [Value], resource: &str) -> &'a mut V
         .find(|line| is(line, "closed") && line["is"]["resource"] == resource)
         .map(|line| &mut line["is"])
         .unwrap()
+}
+
+/// What a closing says of operations. A history leaves it out where there are none, and so does this.
+fn books_of(line: &mut Value) -> Option<&mut Vec<Value>> {
+    line["is"].get_mut("booked")?.as_array_mut()
 }
 
 fn forget_a_write(history: &mut Vec<Value>) {
@@ -152,7 +165,7 @@ fn grant_a_lower_token(history: &mut Vec<Value>) {
 /// Two operations of one document that took effect under two positions.
 fn exchange_two_commits(history: &mut Vec<Value>) {
     for line in history.iter_mut().filter(|line| is(line, "closed")) {
-        let Some(booked) = line["is"]["booked"].as_array_mut() else { continue };
+        let Some(booked) = books_of(line) else { continue };
         let numbered: Vec<usize> =
             (0..booked.len()).filter(|index| booked[*index]["commit"].is_u64()).collect();
         let pair =
@@ -167,10 +180,22 @@ fn exchange_two_commits(history: &mut Vec<Value>) {
 }
 
 fn exchange_two_effects(history: &mut Vec<Value>) {
-    let all = effects(history, "fence_aware");
+    // Not every store is told positions: the books have them, once for an operation that was in one life alone.
+    let mut booked: HashMap<(&Value, &Value), Vec<&Value>> = HashMap::new();
+    for line in history.iter().filter(|line| is(line, "closed")) {
+        for one in line["is"]["booked"].as_array().into_iter().flatten() {
+            booked.entry((&line["is"]["resource"], &one["operation"])).or_default().push(&one["position"]);
+        }
+    }
+    let position = |index: usize| {
+        let found = booked.get(&(&history[index]["is"]["resource"], &history[index]["is"]["operation"]))?;
+        if let [position] = found.as_slice() { Some(*position) } else { None }
+    };
+    let applied = |index: &usize| is(&history[*index], "arrived") && history[*index]["is"]["applied"] == true;
+    let all: Vec<usize> =
+        (0..history.len()).filter(applied).filter(|index| position(*index).is_some()).collect();
     let differ = |one: usize, other: usize| {
-        let (one, other) = (&history[one]["is"], &history[other]["is"]);
-        one["resource"] == other["resource"] && one["position"] != other["position"]
+        history[one]["is"]["resource"] == history[other]["is"]["resource"] && position(one) != position(other)
     };
     let pair = all.iter().enumerate().find_map(|(at, one)| {
         all[at + 1..].iter().find(|other| differ(*one, **other)).map(|other| (*one, *other))
@@ -212,9 +237,7 @@ fn repeat_an_effect(history: &mut Vec<Value>) {
 fn share_a_commit(history: &mut Vec<Value>) {
     let closed = history.iter_mut().filter(|line| is(line, "closed"));
     for line in closed {
-        let Some(booked) = line["is"]["booked"].as_array_mut().filter(|booked| booked.len() > 1) else {
-            continue;
-        };
+        let Some(booked) = books_of(line).filter(|booked| booked.len() > 1) else { continue };
         if booked[0]["commit"].is_u64() && booked[1]["commit"].is_u64() {
             booked[0]["commit"] = booked[1]["commit"].clone();
             return;
@@ -265,4 +288,39 @@ fn count_too_much(history: &mut Vec<Value>) {
     let (_, resource, _) = acknowledged(history).remove(0);
     let commit = &mut closing(history, &resource)["registers"]["commit"];
     *commit = json!(commit.as_u64().unwrap() + 1);
+}
+
+/// The first closing of a resource of a namespace with two commits, and where these two are in its books.
+fn first_two_commits<'a>(history: &'a mut [Value], namespace: &str) -> (&'a mut Value, usize, usize) {
+    let found = history.iter_mut().filter(|line| is(line, "closed")).find_map(|line| {
+        let is_of_it = line["is"]["resource"].as_str().unwrap().starts_with(namespace);
+        let booked = line["is"]["booked"].as_array().filter(|_| is_of_it)?;
+        let with = |commit: u64| booked.iter().position(|one| one["commit"] == commit);
+        let (one, other) = (with(1)?, with(2)?);
+        Some((&mut line["is"]["booked"], one, other))
+    });
+    found.unwrap()
+}
+
+fn publish_twice(history: &mut Vec<Value>) {
+    let (booked, one, other) = first_two_commits(history, "papers/");
+    booked[other]["position"] = booked[one]["position"].clone();
+}
+
+fn exchange_two_lives(history: &mut Vec<Value>) {
+    let (booked, one, other) = first_two_commits(history, "ledger/");
+    booked[one]["incarnation"] = json!(booked[other]["incarnation"].as_u64().unwrap() + 1);
+}
+
+fn forget_one_half(history: &mut Vec<Value>) {
+    let half = history.iter_mut().find(|line| {
+        let resource = line["is"]["resource"].as_str().unwrap_or_default();
+        is(line, "closed") && resource.starts_with("pairs/") && line["is"]["booked"][0]["state"] == "applied"
+    });
+    half.unwrap()["is"]["booked"].as_array_mut().unwrap().remove(0);
+}
+
+fn leave_open(history: &mut Vec<Value>) {
+    let closed = history.iter_mut().find(|line| is(line, "closed")).unwrap();
+    closed["is"]["unknown"] = json!("an operation is undecided for ever");
 }

@@ -58,6 +58,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "deliberate::kills::granted_after_it_left",
     "deliberate::kills::time_of_the_transaction",
     "exam::an_exam_of_three_replicas_on_postgresql_is_passed",
+    "exam::starts::a_postgresql_that_does_not_start_says_so_at_once_and_leaves_nothing",
     "issuers::exact::postgres::numbers_come_back_as_they_were_sent",
     "issuers::exact::postgres::what_is_no_number_of_the_range_gets_in_nowhere",
     "issuers::recipes::the_recipe_for_postgresql_does_what_it_says",
