@@ -8,6 +8,7 @@ mod epochs;
 mod grammar;
 mod house;
 mod keeping;
+mod late;
 mod leases;
 mod limits;
 mod lists;
