@@ -10,8 +10,9 @@ use fencegate::dispatch::{Dispatch, Ended, Upstream as Client};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
 use fencegate::domain::upstream::Class;
+use fencegate::limits::READS_IN_FLIGHT;
 use fencegate::protocol::command::Finding;
-use fencegate::protocol::outcome::{Attempt, Settled};
+use fencegate::protocol::outcome::{Attempt, Settled, Withdrawal};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -145,4 +146,38 @@ async fn who_asks_first_sends_within_its_time_or_not_at_all() {
         assert!(matches!(ended, Ended::Decided(..)), "{passes}: {ended:?}");
         assert_eq!((writes, attempt), (1, sent), "{passes}");
     }
+}
+
+/// Broken: the database hiccups when a late announcement is looked at again. The gateway sends nothing and says nothing, and
+/// the next step of a serial store is `uncertain`: a person has to resolve what was never sent. Must hold: withdrawn.
+#[tokio::test]
+async fn what_was_not_sent_because_of_a_failed_read_is_no_doubt() {
+    let scene = Scene::of(Class::Serial, Kind::Serial, "store-pages/a").await;
+    let attempt = scene.announced().await;
+    scene.house.script.reads_fail.store(true, Ordering::SeqCst);
+    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.dispatch.room().unwrap());
+    scene.elapsed.store(300, Ordering::SeqCst);
+    let ended = forwarding.await.unwrap();
+    assert!(matches!(ended, Ended::Withdrawn(_, Withdrawal::Unreachable, _)), "{ended:?}");
+    assert_eq!(scene.writes(), 0);
+}
+
+/// Broken: readers take all places, and what is late is not sent because of it. Must hold: that look has a place of its own.
+#[tokio::test]
+async fn readers_do_not_keep_back_what_is_to_be_sent() {
+    let scene = Scene::of(Class::Serial, Kind::Serial, "store-pages/a").await;
+    let attempt = scene.announced().await;
+    scene.house.script.stands_still.store(true, Ordering::SeqCst);
+    for _ in 0..READS_IN_FLIGHT {
+        let ledger = scene.house.ledger.clone();
+        drop(tokio::spawn(async move { ledger.read(|reader| reader.time()).await.is_ok() }));
+    }
+    sleep(Duration::from_millis(100)).await;
+    scene.house.script.stands_still.store(false, Ordering::SeqCst);
+    assert!(scene.house.ledger.read(|reader| reader.time()).await.is_err(), "all places are taken");
+    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.dispatch.room().unwrap());
+    scene.elapsed.store(300, Ordering::SeqCst);
+    let ended = forwarding.await.unwrap();
+    assert!(matches!(ended, Ended::Decided(..)), "{ended:?}");
+    assert_eq!(scene.writes(), 1);
 }
