@@ -191,8 +191,9 @@ async fn of_two_who_settle_one_attempt_one_is_right(kind: Kind) {
     let running = Running::start(kind).await;
     let ledger = &running.ledger;
     let mut intent = announced(ledger, forward(ledger, &draft("keyed/a", "7", "publish", 1), 1)).await.intent;
-    for _ in 0..3 {
-        running.clock.advance(60_000 / 8);
+    // One attempt and the grace, then twice what also asks first.
+    for wait in [6_000, 11_000, 11_000] {
+        running.clock.advance(wait);
         let both = [resume(&intent), resume(&intent)].map(|command| ledger.submit(command));
         let outcomes = futures_util::future::join_all(both).await;
         let moved = outcomes
