@@ -21,6 +21,7 @@ mod secrets;
 mod stores;
 mod strangers;
 mod system;
+mod tenants;
 mod upstreams;
 mod versions;
 mod writing;

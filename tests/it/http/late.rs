@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencegate::dispatch::{Dispatch, Ended, Upstream as Client};
+use fencegate::dispatch::{Dispatch, Ended, Room, Upstream as Client};
 use fencegate::domain::resource::Namespace;
 use fencegate::domain::store::HttpStore;
 use fencegate::domain::upstream::Class;
@@ -64,6 +64,11 @@ impl Scene {
         Self { house, upstream, dispatch, elapsed, token, name }
     }
 
+    fn room(&self) -> Room {
+        let namespace = Namespace::parse(self.name.split('/').next().unwrap()).unwrap();
+        self.dispatch.room(&namespace).unwrap()
+    }
+
     async fn announced(&self) -> Attempt {
         let ledger = &self.house.ledger;
         announced(ledger, forward(ledger, &draft(self.name, &self.token, "op", 0), 1)).await
@@ -83,7 +88,7 @@ impl Scene {
 
     /// Drives an attempt that was announced now.
     fn driven(&self, attempt: Attempt) -> JoinHandle<Ended> {
-        let forwarding = self.dispatch.forward(attempt, self.dispatch.elapsed(), self.dispatch.room().unwrap());
+        let forwarding = self.dispatch.forward(attempt, self.dispatch.elapsed(), self.room());
         tokio::spawn(async { forwarding.await.unwrap() })
     }
 
@@ -155,7 +160,7 @@ async fn what_was_not_sent_because_of_a_failed_read_is_no_doubt() {
     let scene = Scene::of(Class::Serial, Kind::Serial, "store-pages/a").await;
     let attempt = scene.announced().await;
     scene.house.script.reads_fail.store(true, Ordering::SeqCst);
-    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.dispatch.room().unwrap());
+    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.room());
     scene.elapsed.store(300, Ordering::SeqCst);
     let ended = forwarding.await.unwrap();
     assert!(matches!(ended, Ended::Withdrawn(_, Withdrawal::Unreachable, _)), "{ended:?}");
@@ -175,7 +180,7 @@ async fn readers_do_not_keep_back_what_is_to_be_sent() {
     sleep(Duration::from_millis(100)).await;
     scene.house.script.stands_still.store(false, Ordering::SeqCst);
     assert!(scene.house.ledger.read(|reader| reader.time()).await.is_err(), "all places are taken");
-    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.dispatch.room().unwrap());
+    let forwarding = scene.dispatch.forward(attempt, Duration::ZERO, scene.room());
     scene.elapsed.store(300, Ordering::SeqCst);
     let ended = forwarding.await.unwrap();
     assert!(matches!(ended, Ended::Decided(..)), "{ended:?}");
