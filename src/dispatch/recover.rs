@@ -43,7 +43,9 @@ async fn operations(shop: &Arc<Shop>, from: Option<DuePlace>) -> Option<DuePlace
                 break;
             }
         };
-        page.iter().for_each(|intent| take_up(shop, intent));
+        for intent in &page {
+            take_up(shop, intent);
+        }
         from = behind(&page).map(|intent| (intent.due_at, intent.key()));
         if from.is_none() {
             break;
@@ -69,7 +71,9 @@ async fn leases(shop: &Arc<Shop>, from: Option<PendingPlace>) -> Option<PendingP
                 break;
             }
         };
-        page.iter().for_each(|lease| work_at(shop, lease));
+        for lease in &page {
+            work_at(shop, lease);
+        }
         from = behind(&page).map(|lease| (lease.granted_at, lease.acquisition));
         if from.is_none() {
             break;

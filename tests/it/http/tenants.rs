@@ -61,12 +61,19 @@ impl Scene {
         assert!(matches!(settled(&self.house.ledger, settle).await, Settled::Later(_)));
     }
 
+    /// What comes of the next so many writes to `keyed`.
+    fn keyed_plays(&self, times: usize, fault: &Fault) {
+        for _ in 0..times {
+            self.keyed.fault(fault.clone());
+        }
+    }
+
     /// A dispatch that leads to these stores.
     fn dispatch(&self, classes: &[Class]) -> Dispatch {
         let open = |class: &Class| {
             let (name, upstream) = match class {
                 Class::Idempotent => ("keyed", &self.keyed),
-                _ => ("aware", &self.aware),
+                Class::FenceAware | Class::Conditional | Class::Serial => ("aware", &self.aware),
             };
             let client = Client::open(stores::store(*class, &upstream.url())).unwrap();
             (Namespace::parse(name).unwrap(), Arc::new(client))
@@ -102,7 +109,7 @@ impl Scene {
 #[tokio::test]
 async fn a_store_that_does_not_answer_holds_up_its_own_operations_alone() {
     let scene = Scene::with(2 * RECOVERIES_OF_ONE_STORE + 1).await;
-    (0..1_000).for_each(|_| scene.keyed.fault(Fault::Hold));
+    scene.keyed_plays(1_000, &Fault::Hold);
     let _dispatch = scene.dispatch(&[Class::Idempotent, Class::FenceAware]);
     scene.until("the healthy one is decided", async || scene.is_applied("aware/a").await).await;
     assert!(scene.keyed.log().len() <= RECOVERIES_OF_ONE_STORE, "{}", scene.keyed.log().len());
@@ -114,7 +121,7 @@ async fn a_store_that_does_not_answer_holds_up_its_own_operations_alone() {
 async fn everybody_has_a_turn_while_a_store_cannot_say() {
     let many = 2 * RECOVERIES_OF_ONE_STORE + 8;
     let scene = Scene::with(many).await;
-    (0..50_000).for_each(|_| scene.keyed.fault(Fault::Status(503)));
+    scene.keyed_plays(50_000, &Fault::Status(503));
     let _dispatch = scene.dispatch(&[Class::Idempotent]);
     let tried = async || {
         let log = scene.keyed.log();
@@ -138,7 +145,7 @@ async fn what_nobody_can_take_up_hides_nothing() {
 #[tokio::test]
 async fn a_store_that_is_away_leaves_room_for_others() {
     let scene = Scene::with(0).await;
-    (0..50_000).for_each(|_| scene.keyed.fault(Fault::Status(503)));
+    scene.keyed_plays(50_000, &Fault::Status(503));
     let dispatch = scene.dispatch(&[Class::Idempotent, Class::FenceAware]);
     let [keyed, aware] = ["keyed", "aware"].map(|name| Namespace::parse(name).unwrap());
     let attempt = scene.announced("keyed/a").await;
