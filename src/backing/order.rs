@@ -15,8 +15,11 @@ use crate::domain::upstream::{Base, CellSeen, Field, Payload, Relayed, Stamp};
 
 use super::incoming::ReadBody;
 
-/// Until when the first byte of an attempt may be written. Afterwards somebody else may have taken the next step, and
-/// whoever was stopped while a connection came to stand must not write to it.
+/// Until when the first byte of an attempt may be written. Afterwards somebody else may have taken the next step, or the
+/// store may have forgotten the key, and whoever was stopped while a connection came to stand must not write to it.
+///
+/// It is looked at with the connection in hand, as the last thing before the request is given to it. Nothing can be done
+/// about a process that is stopped between that look and the write.
 #[derive(Clone, Default)]
 pub struct Deadline(Option<(Arc<dyn Fn() -> Duration + Send + Sync>, Duration)>);
 

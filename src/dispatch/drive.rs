@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
 use crate::backing::Upstream;
 use crate::domain::time::Timestamp;
@@ -18,8 +19,14 @@ use super::step::{Taken, take};
 use super::{Ended, Shop};
 
 /// Carries an operation to its end, unless this process is working at it already.
-/// `since` is when its announcement was asked for: a task that was stopped afterwards knows by it that it was.
-pub(super) async fn drive(shop: &Arc<Shop>, attempt: Attempt, since: Duration) -> Ended {
+/// `since` is when its announcement was asked for: a task that was stopped afterwards knows by it that it was. Once it is
+/// `alone`, with nobody who waits, it ends at the next pause: one whose store is away would last as long as that.
+pub(super) async fn drive(
+    shop: &Arc<Shop>,
+    attempt: Attempt,
+    since: Duration,
+    alone: &CancellationToken,
+) -> Ended {
     let key = attempt.intent.key();
     let Some(upstream) = shop.upstream_of(&key.0).cloned() else { return Ended::Uncertain };
     if !shop.driven().insert(key.clone()) {
@@ -27,7 +34,7 @@ pub(super) async fn drive(shop: &Arc<Shop>, attempt: Attempt, since: Duration) -
     }
     let _done = Working { shop, key: &key };
     let _busy = shop.meters(&key.0.namespace()).lanes.hold();
-    driven(shop, &upstream, &key, attempt, since).await
+    driven(shop, &upstream, attempt, since, alone).await
 }
 
 /// Forgets that this process works at an operation, however that ends.
@@ -45,13 +52,13 @@ impl Drop for Working<'_> {
 async fn driven(
     shop: &Arc<Shop>,
     upstream: &Arc<Upstream>,
-    key: &OperationKey,
     mut attempt: Attempt,
     mut since: Duration,
+    alone: &CancellationToken,
 ) -> Ended {
     let mut payload = attempt.payload.take();
     loop {
-        let number = attempt.intent.record.attempt;
+        let resume = Resume { key: attempt.intent.key(), attempt: attempt.intent.record.attempt };
         let finding = match take(shop, upstream, &attempt, &mut payload, since).await {
             Taken::Learnt(finding) => finding,
             Taken::NotOurs => return Ended::Moved,
@@ -65,7 +72,7 @@ async fn driven(
             Ok(_) => return Ended::Uncertain,
             Err(unserved) => return Ended::Unserved(unserved),
         };
-        attempt = match next(shop, key, number, settled, body, &mut since).await {
+        attempt = match next(shop, resume, settled, body, &mut since, alone).await {
             Ok(attempt) => attempt,
             Err(ended) => return ended,
         };
@@ -83,11 +90,11 @@ fn whole_body(finding: &Finding) -> Bytes {
 /// The attempt that comes next, after a pause where one is due; or the end.
 async fn next(
     shop: &Shop,
-    key: &OperationKey,
-    number: u32,
+    resume: Resume,
     settled: Settled,
     body: Bytes,
     since: &mut Duration,
+    alone: &CancellationToken,
 ) -> Result<Attempt, Ended> {
     let mut settled = settled;
     loop {
@@ -100,12 +107,17 @@ async fn next(
             Settled::Uncertain(_) => return Err(Ended::Uncertain),
             Settled::Moved => return Err(Ended::Moved),
             Settled::Later(at) => {
-                if !shop.pause(until(shop, at).await).await {
+                let pause = async { shop.pause(until(shop, at).await).await };
+                let goes_on = tokio::select! {
+                    biased;
+                    () = alone.cancelled() => false,
+                    goes_on = pause => goes_on,
+                };
+                if !goes_on {
                     return Err(Ended::Moved);
                 }
-                let resume = Command::Resume(Resume { key: key.clone(), attempt: number });
                 *since = (shop.elapsed)();
-                settled = match submit(shop, resume).await {
+                settled = match submit(shop, Command::Resume(resume.clone())).await {
                     Ok(Outcome::Settled(settled)) => *settled,
                     Ok(_) => return Err(Ended::Moved),
                     Err(unserved) => return Err(Ended::Unserved(unserved)),

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ use crate::domain::operation::OperationId;
 use crate::domain::resource::{Namespace, ResourceName};
 use crate::domain::store::HttpStore;
 use crate::ledger::{Ledger, Unserved};
-use crate::limits::{FORWARDS_IN_FLIGHT, RECOVERIES_IN_FLIGHT};
+use crate::limits::{FORWARDS_IN_FLIGHT, FORWARDS_OF_ONE_STORE, RECOVERIES_OF_ONE_STORE};
 use crate::protocol::outcome::{Attempt, Standing, Withdrawal, Written};
 use crate::protocol::rows::{IntentRow, LeaseRow};
 use crate::protocol::snapshot::OperationKey;
@@ -65,12 +66,42 @@ pub enum Ended {
 /// An operation on its way to its end: whoever polls it drives it. None when it was given up, for the process ends or
 /// something broke; what became of it then the record tells. It must be driven to its end ([`Dispatch::go_on`]), or it is
 /// left until its next step is due.
-pub type Forwarding = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
+pub struct Forwarding {
+    driving: Pin<Box<dyn Future<Output = Option<Ended>> + Send>>,
+    /// Cancelled when nobody waits for it any more.
+    alone: CancellationToken,
+}
+
+impl Future for Forwarding {
+    type Output = Option<Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.driving.as_mut().poll(cx)
+    }
+}
 
 /// Room for one operation under way.
 #[derive(Debug)]
 pub struct Room {
-    _permit: OwnedSemaphorePermit,
+    _permits: [OwnedSemaphorePermit; 2],
+}
+
+/// What of this process one store may have at once, so that one that does not answer takes nothing from the others.
+struct Share {
+    forwards: Arc<Semaphore>,
+    recoveries: Arc<Semaphore>,
+    /// Apart from the recoveries, which a barrier may wait for.
+    barriers: Arc<Semaphore>,
+}
+
+impl Share {
+    fn new() -> Self {
+        Self {
+            forwards: Arc::new(Semaphore::new(FORWARDS_OF_ONE_STORE)),
+            recoveries: Arc::new(Semaphore::new(RECOVERIES_OF_ONE_STORE)),
+            barriers: Arc::new(Semaphore::new(RECOVERIES_OF_ONE_STORE)),
+        }
+    }
 }
 
 /// The facade. Clones share everything.
@@ -87,7 +118,7 @@ struct Shop {
     /// Makes the names under which probes write.
     entropy: Arc<dyn Entropy>,
     room: Arc<Semaphore>,
-    recoveries: Arc<Semaphore>,
+    shares: BTreeMap<Namespace, Share>,
     tasks: TaskTracker,
     /// Ends what is still under way when the process has waited long enough.
     abandoned: CancellationToken,
@@ -109,13 +140,14 @@ impl Dispatch {
         stopping: CancellationToken,
     ) -> Self {
         let standings = probe::standings(&upstreams);
+        let shares = upstreams.keys().map(|namespace| (namespace.clone(), Share::new())).collect();
         let shop = Arc::new(Shop {
             ledger,
             upstreams,
             elapsed,
             entropy,
             room: Arc::new(Semaphore::new(FORWARDS_IN_FLIGHT)),
-            recoveries: Arc::new(Semaphore::new(RECOVERIES_IN_FLIGHT)),
+            shares,
             tasks: TaskTracker::new(),
             abandoned: CancellationToken::new(),
             driven: Mutex::default(),
@@ -132,10 +164,12 @@ impl Dispatch {
         Self { shop }
     }
 
-    /// Room for one more operation; none when too many are under way.
+    /// Room for one more operation of a namespace; none when too many are under way, there or everywhere.
     #[must_use]
-    pub fn room(&self) -> Option<Room> {
-        self.shop.room.clone().try_acquire_owned().ok().map(|permit| Room { _permit: permit })
+    pub fn room(&self, namespace: &Namespace) -> Option<Room> {
+        let own = self.shop.shares.get(namespace)?.forwards.clone().try_acquire_owned().ok()?;
+        let whole = self.shop.room.clone().try_acquire_owned().ok()?;
+        Some(Room { _permits: [own, whole] })
     }
 
     /// How many of them are under way.
@@ -155,9 +189,11 @@ impl Dispatch {
     #[must_use]
     pub fn forward(&self, attempt: Attempt, since: Duration, room: Room) -> Forwarding {
         let (shop, abandoned) = (self.shop.clone(), self.shop.abandoned.clone());
+        let alone = CancellationToken::new();
+        let left = alone.clone();
         let driving = async move {
             let driven = async {
-                let ended = drive::drive(&shop, attempt, since).await;
+                let ended = drive::drive(&shop, attempt, since, &left).await;
                 drop(room);
                 ended
             };
@@ -168,11 +204,13 @@ impl Dispatch {
                 () = abandoned.cancelled() => None,
             }
         };
-        Box::pin(self.shop.tasks.track_future(driving))
+        Forwarding { driving: Box::pin(self.shop.tasks.track_future(driving)), alone }
     }
 
-    /// Lets an operation go on whose caller waits no longer; what becomes of it then the log tells.
+    /// Lets the step of an operation go on whose caller waits no longer; what becomes of it then the log tells. Where it
+    /// comes to a pause its room is free: it is found again when its next step is due.
     pub fn go_on(&self, resource: ResourceName, operation: OperationId, forwarding: Forwarding) {
+        forwarding.alone.cancel();
         tokio::spawn(async move {
             if let Some(ended) = forwarding.await {
                 tell::settled(&resource, &operation, &ended);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::backing::{Answer, Asked, CellRead, Deadline, Order, Sent, Upstream};
 use crate::domain::resource::Address;
+use crate::domain::time::Millis;
 use crate::domain::upstream::{Base, Payload, Stamp};
+use crate::ledger::Unserved;
 use crate::protocol::command::Finding;
 use crate::protocol::outcome::{Act, Attempt};
 use crate::protocol::rows::IntentRow;
@@ -49,23 +51,38 @@ pub(super) async fn take(
     }
     let Some(body) = payload.clone() else { return Taken::NotOurs };
     let mut order = order(&attempt.intent, body, stamp);
-    if attempt.ask_first {
-        if let Asked::Done(relayed) = shop.timing(&namespace, "ask").over(upstream.ask(&order).await) {
-            return Taken::Learnt(Finding::Known(Box::new(relayed)));
-        }
-    } else {
-        // From then on others may go on with it. One that was asked for first knows its key, and may arrive at any time.
-        let most = upstream.store().rules().timeout.duration().saturating_add(LATE);
-        order.deadline = Deadline::at(since.saturating_add(most), shop.elapsed.clone());
+    order.deadline = deadline(shop, upstream, attempt, since);
+    if attempt.ask_first
+        && let Asked::Done(relayed) = shop.timing(&namespace, "ask").over(upstream.ask(&order).await)
+    {
+        return Taken::Learnt(Finding::Known(Box::new(relayed)));
     }
     // The gateway is a stale worker too: one that was paused looks again before it writes to a socket.
-    if (shop.elapsed)().saturating_sub(since) > FRESH && !is_still_ours(shop, &attempt.intent).await {
-        return Taken::NotOurs;
+    if (shop.elapsed)().saturating_sub(since) > FRESH {
+        match is_still_ours(shop, &attempt.intent).await {
+            Ok(true) => {}
+            Ok(false) => return Taken::NotOurs,
+            // Whoever goes on with it could not know that nothing was sent: for a serial store that would be a doubt. Where
+            // it is somebody else's by now, telling changes nothing.
+            Err(unserved) => {
+                tracing::warn!(%unserved, "nothing was sent: the announcement could not be looked at again");
+                return Taken::Learnt(Finding::NotSent);
+            }
+        }
     }
     let (span, began) = (trace::enter(&mut order, attempt.intent.record.attempt), (shop.elapsed)());
     let sent = shop.timing(&namespace, "send").over(upstream.send(&order).await);
     trace::leave(shop, span, &attempt.intent, &sent, (shop.elapsed)().saturating_sub(began));
     Taken::Learnt(learnt(sent))
+}
+
+/// Until when an attempt may be begun. From then on others may go on with it, or its store may forget its key: what
+/// arrives then would come after what they have decided, or act a second time.
+fn deadline(shop: &Shop, upstream: &Upstream, attempt: &Attempt, since: Duration) -> Deadline {
+    let one = upstream.store().rules().timeout.duration();
+    let all = if attempt.ask_first { one.saturating_mul(2) } else { one };
+    let left = attempt.left.map_or(Duration::MAX, Millis::duration);
+    Deadline::at(since.saturating_add(all.saturating_add(LATE).min(left)), shop.elapsed.clone())
 }
 
 /// What a call taught.
@@ -100,10 +117,10 @@ async fn body(shop: &Shop, intent: &IntentRow) -> Result<Option<Payload>, ()> {
     shop.ledger.read(move |reader| reader.payload(key)).await.map_err(|_| ())
 }
 
-async fn is_still_ours(shop: &Shop, intent: &IntentRow) -> bool {
+async fn is_still_ours(shop: &Shop, intent: &IntentRow) -> Result<bool, Unserved> {
     let resource = intent.record.resource.clone();
-    let found = shop.ledger.read(move |reader| reader.intents(resource)).await;
-    found.is_ok_and(|all| all.iter().any(|one| one.key() == intent.key() && one.record == intent.record))
+    let all = shop.ledger.read_reserved(move |reader| reader.intents(resource)).await?;
+    Ok(all.iter().any(|one| one.key() == intent.key() && one.record == intent.record))
 }
 
 fn order(intent: &IntentRow, payload: Payload, stamp: Option<Stamp>) -> Order {

@@ -73,7 +73,7 @@ pub(super) async fn write(
     if !earned.admits() {
         recorded_or_refused(&asked, &member, &earned).await.map_err(|problem| problem.about(&resource))?;
     }
-    let Some(room) = dispatch.room() else {
+    let Some(room) = dispatch.room(&resource.namespace()) else {
         let detail = "too many writes to upstreams are under way; send the request again in 1 s";
         return Err(Problem::new(Code::Overloaded, detail).about(&resource));
     };

@@ -356,7 +356,8 @@ impl Ledger {
         self.read_with(permit, ask).await
     }
 
-    /// The same for what a lease is kept or given back by: some reads are left to it when all others are taken.
+    /// The same for what a lease is kept or given back by, and for the look before an announced effect is sent: some reads are
+    /// left to them when all others are taken.
     ///
     /// # Errors
     /// As for every read.

@@ -128,6 +128,12 @@ pub struct OldOperations {
     pub next: Option<OldPlace>,
 }
 
+/// A place among what is due: when, and which operation.
+pub type DuePlace = (Timestamp, OperationKey);
+
+/// A place among the leases that wait: since when, and which.
+pub type PendingPlace = (Timestamp, AcquisitionHash);
+
 /// A place in the audit: when, in which transaction, and where in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditPlace {
@@ -250,8 +256,8 @@ pub trait Reader: Send + Sync + 'static {
     /// The undecided operations of a resource, the oldest first.
     fn intents(&self, resource: ResourceName) -> Reading<'_, Vec<IntentRow>>;
 
-    /// Undecided operations whose next step is due by this time, the longest due first, at most so many.
-    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>>;
+    /// Undecided operations whose next step is due by this time, the longest due first, behind a place, at most so many.
+    fn due(&self, now: Timestamp, after: Option<DuePlace>, limit: u32) -> Reading<'_, Vec<IntentRow>>;
 
     /// Undecided operations of all resources in this state, the oldest first, at most so many.
     fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>>;
@@ -259,8 +265,8 @@ pub trait Reader: Send + Sync + 'static {
     /// The body of an undecided operation; none when it is decided.
     fn payload(&self, key: OperationKey) -> Reading<'_, Option<Payload>>;
 
-    /// Leases that wait for a barrier and have not expired by this time, the oldest first, at most so many.
-    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>>;
+    /// Leases that wait for a barrier and have not expired by this time, the oldest first, behind a place, at most so many.
+    fn pending(&self, now: Timestamp, after: Option<PendingPlace>, limit: u32) -> Reading<'_, Vec<LeaseRow>>;
 
     /// One lease; none when there is none of that id.
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>>;

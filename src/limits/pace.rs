@@ -47,7 +47,7 @@ pub const REFUSALS_A_SECOND: u32 = 2_000;
 /// The longest that a refusal waits: less than callers have patience for, and than a stop waits for them.
 pub const REFUSAL_PAUSE: Duration = Duration::from_secs(2);
 
-/// Reads that are kept for the leases of those who renew and release.
+/// Reads that are kept for the leases of those who renew and release, and for effects that are to be sent.
 pub const READS_RESERVED: usize = 64;
 
 /// Memory that is kept for the bodies of renewals and of operators' calls, in KiB: 64 of the largest.

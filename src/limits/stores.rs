@@ -55,13 +55,20 @@ pub const STORE_ROOTS_BYTES: u64 = 1_048_576;
 /// Forwarded operations under way at once; beyond, new ones get 503 before anything is announced.
 pub const FORWARDS_IN_FLIGHT: usize = 4_096;
 
-/// Undecided operations and barriers that this process takes up at once without a client that waits.
-pub const RECOVERIES_IN_FLIGHT: usize = 64;
+/// How many of them one store may have: one that does not answer leaves the other half to the others.
+pub const FORWARDS_OF_ONE_STORE: usize = FORWARDS_IN_FLIGHT / 2;
 
-/// Undecided operations and waiting leases of one look.
+/// Undecided operations of one store that this process takes up at once without a client that waits, and as many barriers.
+/// Each store has places of its own: one that does not answer holds them for as long as its time-outs are.
+pub const RECOVERIES_OF_ONE_STORE: usize = 32;
+
+/// Undecided operations and waiting leases of one page.
 pub const RECOVERED_AT_ONCE: u32 = 64;
 
-/// Between two looks for what is left to do. Two indexed reads; a doubt ends at most this much later.
+/// Pages of one look; the next look goes on behind them. What nobody can take up fills pages for ever.
+pub const RECOVERED_PAGES: u32 = 8;
+
+/// Between two looks for what is left to do. Mostly two indexed reads; a doubt ends at most this much later.
 pub const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
 /// For how long what was learnt of an upstream is offered to a database that does not take it. Afterwards the next step

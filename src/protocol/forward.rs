@@ -196,9 +196,24 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// When the next step may be taken after one that sends.
+    /// When the next step may be taken after one that sends or reads.
     fn after_an_attempt(&self) -> Timestamp {
         self.now.plus(self.rules.timeout).plus(GRACE)
+    }
+
+    /// The same after one that asks before it sends: a status address takes as long as an attempt.
+    fn after_asking(&self) -> Timestamp {
+        self.after_an_attempt().plus(self.rules.timeout)
+    }
+
+    /// For how long the store may still be sent the key of an operation; none where it keeps no keys. One that has begun to
+    /// forget would act a second time, and half of its time is kept for what is under way.
+    fn left(&self, intent: &IntentRow) -> Option<Millis> {
+        let half = Millis::new(self.rules.key_retention.get() / 2);
+        match self.class {
+            Class::Idempotent => Some(self.now.until(intent.record.created_at.plus(half))),
+            Class::Conditional | Class::FenceAware | Class::Serial => None,
+        }
     }
 
     /// When the next step may be taken after a pause.
@@ -206,17 +221,19 @@ impl<'a> Scene<'a> {
         self.now.plus(pause_after(attempt))
     }
 
-    /// The step that sends: announced with its number, on its base.
+    /// The step that sends: announced with its number, on its base. What keeps keys is never sent for the first time here,
+    /// so it is asked before it is sent the same again.
     fn send(&mut self, before: &IntentRow, base: Base, doubt: bool) -> Attempt {
         let mut after = before.clone();
         after.record.attempt = before.record.attempt.saturating_add(1);
         after.base = base;
         after.doubt = doubt;
-        after.due_at = self.after_an_attempt();
+        let ask_first = self.class == Class::Idempotent;
+        after.due_at = if ask_first { self.after_asking() } else { self.after_an_attempt() };
         self.change(before, &after);
-        let stamp = self.stamp_of(&after);
+        let (stamp, left) = (self.stamp_of(&after), self.left(&after));
         let told = self.told(&after, Before::Nothing);
-        Attempt { intent: after, payload: None, act: Act::Send(stamp), ask_first: false, told }
+        Attempt { intent: after, payload: None, act: Act::Send(stamp), ask_first, left, told }
     }
 
     /// What a step is told with.

@@ -205,11 +205,14 @@ fn check_times(draft: &StoreDraft, class: Class, whole: &str, mistakes: &mut Mis
     }
     let attempt = timeout(draft).get().saturating_add(connect_timeout(draft).get());
     let of_one = format!("one attempt, which takes up to {attempt} ms (timeout_ms and connect_timeout_ms)");
+    // Before the same is sent again the store is asked, which takes as long.
+    let two = attempt.saturating_mul(2);
     if let (Class::Idempotent, Some(found)) = (class, draft.key_retention.found())
-        && found.value.get() / 2 <= attempt
+        && found.value.get() / 2 <= two
     {
         let problem = format!(
-            "is {} ms; after half of it nothing is sent again, so that half must be longer than {of_one}",
+            "is {} ms; after half of it nothing is sent again, so that half must be longer than to ask and to send once, \
+             which take up to {two} ms (twice timeout_ms and connect_timeout_ms)",
             found.value.get()
         );
         mistakes.note(&found.place, &format!("{whole}.key_retention"), problem);

@@ -197,7 +197,8 @@ fn values_have_bounds() {
     for (more, said) in [
         ("key_retention = \"1 fortnight\"", "is not a span of time; write one such as \"24h\""),
         ("key_retention = \"10ms\"", "allowed is 1s to 365d"),
-        ("key_retention = \"12s\"", "is 12000 ms; after half of it"),
+        ("key_retention = \"24s\"", "is 24000 ms; after half of it"),
+        ("key_retention = \"24s\"", "to ask and to send once, which take up to 12000 ms"),
         ("status = \"status\"", "name the place of the key once"),
         ("status = \"/s/{key}\"", "is a path below the address"),
         ("status = \"https://x/{key}\"", "is a path below the address"),

@@ -69,7 +69,7 @@ impl Carrying {
                 Judged::Announced(attempt) => {
                     announced = true;
                     // Without room it is announced all the same, and taken up when it is due.
-                    let room = room.take().or_else(|| self.dispatch.room());
+                    let room = room.take().or_else(|| self.another_room());
                     let Some(room) = room else { return self.uncertain() };
                     self.is_another_delivery();
                     // Where somebody else has taken a step, what came of it the record tells.
@@ -86,6 +86,10 @@ impl Carrying {
                 }
             }
         }
+    }
+
+    fn another_room(&self) -> Option<Room> {
+        self.dispatch.room(&self.member.address.resource.namespace())
     }
 
     /// What was announced is carried once: the rules, asked again, must not take it for an announcement whose answer was

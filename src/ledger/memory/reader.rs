@@ -24,8 +24,8 @@ use crate::protocol::snapshot::{ControlKey, OperationKey};
 
 use super::super::events::{EventPlace, EventsEnd, EventsRead, OperationEntry, Reached};
 use super::super::read::{
-    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
-    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, DuePlace, LeaseRead, NotedRefusal, OldOperations,
+    OldPlace, OperationFilter, PendingPlace, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::{Shared, World};
 use crate::domain::time::Timestamp;
@@ -271,10 +271,14 @@ impl Reader for MemoryReader {
         at_once(Ok(found))
     }
 
-    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+    fn due(&self, now: Timestamp, after: Option<DuePlace>, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        let place = |intent: &IntentRow| (intent.due_at, intent.key());
         let world = self.shared.world();
-        let mut found: Vec<&IntentRow> = world.rows.intents().filter(|intent| intent.due_at <= now).collect();
-        found.sort_by_key(|intent| intent.due_at);
+        let due = |intent: &&IntentRow| {
+            intent.due_at <= now && after.as_ref().is_none_or(|after| place(intent) > *after)
+        };
+        let mut found: Vec<&IntentRow> = world.rows.intents().filter(due).collect();
+        found.sort_by_key(|intent| place(intent));
         at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
     }
 
@@ -290,11 +294,17 @@ impl Reader for MemoryReader {
         at_once(Ok(self.shared.world().payloads.get(&key).cloned()))
     }
 
-    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+    fn pending(&self, now: Timestamp, after: Option<PendingPlace>, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        let place = |since: Timestamp, lease: &AcquisitionHash| (since, *lease.as_bytes());
+        let after = after.map(|(since, lease)| place(since, &lease));
+        let of = |lease: &LeaseRow| place(lease.granted_at, &lease.acquisition);
         let world = self.shared.world();
-        let waits = |lease: &&LeaseRow| lease.state == LeaseState::PendingBarrier && lease.expires_at > now;
+        let waits = |lease: &&LeaseRow| {
+            let waits = lease.state == LeaseState::PendingBarrier && lease.expires_at > now;
+            waits && after.is_none_or(|after| of(lease) > after)
+        };
         let mut found: Vec<&LeaseRow> = world.rows.leases().filter(waits).collect();
-        found.sort_by_key(|lease| lease.granted_at);
+        found.sort_by_key(|lease| of(lease));
         at_once(Ok(found.into_iter().take(page(limit)).cloned().collect()))
     }
 

@@ -23,8 +23,8 @@ use crate::protocol::snapshot::{ControlKey, OperationKey};
 use super::super::cells::ReadCells;
 use super::super::events::{EventPlace, EventsEnd, EventsRead};
 use super::super::read::{
-    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
-    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, DuePlace, LeaseRead, NotedRefusal, OldOperations,
+    OldPlace, OperationFilter, PendingPlace, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::rows::{self, namespace_columns, resource_columns, target_columns, target_text};
 use super::connect::{Live, Shared};
@@ -279,8 +279,11 @@ impl Reader for PostgresReader {
         }))
     }
 
-    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
-        Box::pin(self.read(move |live| Box::pin(intents::due(live, now, limit))))
+    fn due(&self, now: Timestamp, after: Option<DuePlace>, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        Box::pin(self.read(move |live| {
+            let after = after.clone();
+            Box::pin(async move { intents::due(live, now, after.as_ref(), limit).await })
+        }))
     }
 
     fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
@@ -294,8 +297,8 @@ impl Reader for PostgresReader {
         }))
     }
 
-    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
-        Box::pin(self.read(move |live| Box::pin(leases::pending(live, now, limit))))
+    fn pending(&self, now: Timestamp, after: Option<PendingPlace>, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        Box::pin(self.read(move |live| Box::pin(leases::pending(live, now, after, limit))))
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {

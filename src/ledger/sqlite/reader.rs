@@ -23,8 +23,8 @@ use crate::protocol::snapshot::{ControlKey, OperationKey};
 use super::super::cells::{ReadCells, WriteCells};
 use super::super::events::{EventPlace, EventsEnd, EventsRead};
 use super::super::read::{
-    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
-    OperationFilter, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, DuePlace, LeaseRead, NotedRefusal, OldOperations,
+    OldPlace, OperationFilter, PendingPlace, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use super::super::time::SharedTime;
 use super::columns::Columns;
@@ -203,8 +203,8 @@ impl Reader for SqliteReader {
         self.ask(move |connection| intents::of_resource(connection, &resource))
     }
 
-    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
-        self.ask(move |connection| intents::due(connection, now, limit))
+    fn due(&self, now: Timestamp, after: Option<DuePlace>, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.ask(move |connection| intents::due(connection, now, after.as_ref(), limit))
     }
 
     fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
@@ -215,8 +215,8 @@ impl Reader for SqliteReader {
         self.ask(move |connection| intents::payload(connection, &key))
     }
 
-    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
-        self.ask(move |connection| leases::pending(connection, now, limit))
+    fn pending(&self, now: Timestamp, after: Option<PendingPlace>, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        self.ask(move |connection| leases::pending(connection, now, after.as_ref(), limit))
     }
 
     fn lease(&self, bucket: Bucket, acquisition: AcquisitionHash) -> Reading<'_, Option<LeaseRead>> {

@@ -91,7 +91,8 @@ fn first_step(scene: &Scene<'_>, intent: IntentRow, forward: &Forward) -> Attemp
         | (Class::FenceAware | Class::Idempotent | Class::Serial, _) => Act::Send(scene.stamp_of(&intent)),
     };
     let told = scene.told(&intent, Before::Nothing);
-    Attempt { intent, payload: Some(forward.payload.clone()), act, ask_first: false, told }
+    let left = scene.left(&intent);
+    Attempt { intent, payload: Some(forward.payload.clone()), act, ask_first: false, left, told }
 }
 
 fn record(scene: &Scene<'_>, member: &Member, now: Timestamp) -> OperationRecord {

@@ -259,20 +259,11 @@ impl Scene<'_> {
                 self.read_the_cell(intent, doubt, Before::Nothing)
             }
             Class::Serial => self.uncertain(intent),
-            Class::FenceAware => Settled::Again(self.send(intent, intent.base.clone(), true)),
-            // An upstream that has begun to forget the key would act a second time.
-            Class::Idempotent if self.is_too_late_to_send(intent) => self.uncertain(intent),
-            Class::Idempotent => {
-                let attempt = self.send(intent, intent.base.clone(), true);
-                Settled::Again(Attempt { ask_first: true, ..attempt })
+            Class::Idempotent if self.left(intent) == Some(Millis::default()) => self.uncertain(intent),
+            Class::FenceAware | Class::Idempotent => {
+                Settled::Again(self.send(intent, intent.base.clone(), true))
             }
         }
-    }
-
-    /// Past half of the time for which the upstream keeps a key.
-    fn is_too_late_to_send(&self, intent: &IntentRow) -> bool {
-        let half = Millis::new(self.rules.key_retention.get() / 2);
-        self.now >= intent.record.created_at.plus(half)
     }
 
     /// Reading changes nothing in the store, so it is no attempt.
@@ -282,7 +273,8 @@ impl Scene<'_> {
         after.due_at = self.after_an_attempt();
         self.change(intent, &after);
         let told = self.told(&after, before);
-        Settled::Again(Attempt { intent: after, payload: None, act: Act::ReadCell, ask_first: false, told })
+        let act = Act::ReadCell;
+        Settled::Again(Attempt { intent: after, payload: None, act, ask_first: false, left: None, told })
     }
 
     /// It had and will have no effect, and its id is free.

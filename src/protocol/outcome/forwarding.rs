@@ -2,7 +2,7 @@
 
 use crate::domain::counter::Incarnation;
 use crate::domain::position::Position;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Millis, Timestamp};
 use crate::domain::upstream::{Base, Payload, Relayed, Stamp, Validator};
 
 use super::super::command::{Finding, Settle, Told};
@@ -21,6 +21,8 @@ pub struct Attempt {
     pub act: Act,
     /// Whether the doubt may be ended by asking the upstream before anything is sent again.
     pub ask_first: bool,
+    /// For how long, from its announcement on, the store may still be sent this key; none where it keeps no keys.
+    pub left: Option<Millis>,
     /// What has to come back with what it teaches.
     pub told: Told,
 }

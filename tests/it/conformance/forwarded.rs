@@ -308,9 +308,12 @@ async fn read_all(ledger: &Ledger) -> Vec<String> {
         all.push(format!("{whole:?}"));
     }
     let now = ledger.read(|reader| reader.time()).await.unwrap();
-    all.push(format!("{:?}", ledger.read(move |reader| reader.due(now, 3)).await));
-    all.push(format!("{:?}", ledger.read(move |reader| reader.due(Timestamp::from_ms(i64::MAX), 100)).await));
-    all.push(format!("{:?}", ledger.read(move |reader| reader.pending(now, 10)).await));
+    all.push(format!("{:?}", ledger.read(move |reader| reader.due(now, None, 3)).await));
+    all.push(format!(
+        "{:?}",
+        ledger.read(move |reader| reader.due(Timestamp::from_ms(i64::MAX), None, 100)).await
+    ));
+    all.push(format!("{:?}", ledger.read(move |reader| reader.pending(now, None, 10)).await));
     all
 }
 

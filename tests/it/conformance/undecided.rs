@@ -22,6 +22,7 @@ use crate::support::forwards::{
 on_engines!([memory Memory, sqlite Sqlite, postgres Postgres], [
     an_announced_operation_is_found_by_its_retry,
     an_announcement_comes_back_as_it_was,
+    what_is_due_is_paged_through,
     a_floor_stands_with_the_announcement_that_raised_it,
     what_an_upstream_answered_is_given_again,
     a_withdrawn_id_is_free_again,
@@ -109,13 +110,40 @@ async fn an_announcement_comes_back_as_it_was(kind: Kind) {
     assert_eq!(second.intent.record.attempt, 2);
     let running = again(running, kind).await;
     assert_eq!(intents(&running.ledger, "cells/a").await, from_ref(&second.intent));
-    let due = |at| running.ledger.read(move |reader| reader.due(at, 10));
+    let due = |at| running.ledger.read(move |reader| reader.due(at, None, 10));
     assert_eq!(due(second.intent.due_at).await.unwrap(), from_ref(&second.intent));
     let before = fencegate::domain::time::Timestamp::from_ms(second.intent.due_at.ms() - 1);
     assert_eq!(due(before).await.unwrap(), []);
     let key = second.intent.key();
     let body = running.ledger.read(move |reader| reader.payload(key)).await.unwrap().unwrap();
     assert_eq!(crate::support::forwards::bytes_of(&body), "body of publish");
+    running.stop().await;
+}
+
+/// Whoever looks for what is due comes past what stays due, however much falls due at the same time.
+async fn what_is_due_is_paged_through(kind: Kind) {
+    let running = Running::start(kind).await;
+    let ledger = &running.ledger;
+    let mut all = Vec::new();
+    for (number, name) in ["aware/b", "aware/a", "aware/c", "keyed/a", "keyed/b"].into_iter().enumerate() {
+        let publish = draft(name, "7", "publish", 1);
+        all.push(announced(ledger, forward(ledger, &publish, 1)).await.intent);
+        running.clock.advance(u64::from(number == 3));
+    }
+    let now = all[4].due_at;
+    all.sort_by_key(|intent| (intent.due_at, intent.key()));
+    for limit in 1..=6 {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = ledger.read(move |reader| reader.due(now, after, limit)).await.unwrap();
+            after = page.last().map(|intent| (intent.due_at, intent.key()));
+            found.extend(page);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, all, "{limit} at once");
+    }
     running.stop().await;
 }
 
@@ -191,8 +219,9 @@ async fn of_two_who_settle_one_attempt_one_is_right(kind: Kind) {
     let running = Running::start(kind).await;
     let ledger = &running.ledger;
     let mut intent = announced(ledger, forward(ledger, &draft("keyed/a", "7", "publish", 1), 1)).await.intent;
-    for _ in 0..3 {
-        running.clock.advance(60_000 / 8);
+    // One attempt and the grace, then twice what also asks first.
+    for wait in [6_000, 11_000, 11_000] {
+        running.clock.advance(wait);
         let both = [resume(&intent), resume(&intent)].map(|command| ledger.submit(command));
         let outcomes = futures_util::future::join_all(both).await;
         let moved = outcomes
@@ -303,9 +332,12 @@ async fn a_lease_waits_for_its_barrier(kind: Kind) {
     let running = again(running, kind).await;
     let ledger = &running.ledger;
     let now = ledger.read(|reader| reader.time()).await.unwrap();
-    let pending = |limit| ledger.read(move |reader| reader.pending(now, limit));
+    let pending = |limit| ledger.read(move |reader| reader.pending(now, None, limit));
     assert_eq!(pending(9).await.unwrap(), [alice.view.lease.clone(), bob.view.lease.clone()]);
     assert_eq!(pending(1).await.unwrap(), from_ref(&alice.view.lease));
+    let behind = (alice.view.lease.granted_at, alice.view.lease.acquisition);
+    let rest = ledger.read(move |reader| reader.pending(now, Some(behind), 9)).await.unwrap();
+    assert_eq!(rest, from_ref(&bob.view.lease));
     let place = bob.view.lease.place();
     let reached = BarrierFinding::Acknowledged(bob.view.lease.position);
     ledger.submit(barrier("told/b", Some(place), reached)).await.unwrap();
@@ -314,7 +346,7 @@ async fn a_lease_waits_for_its_barrier(kind: Kind) {
     assert!(held.repeated && held.view.state == LeaseState::Held && held.fencing_tokens.len() == 1);
     running.clock.advance(30_000);
     let now = ledger.read(|reader| reader.time()).await.unwrap();
-    assert_eq!(ledger.read(move |reader| reader.pending(now, 9)).await.unwrap(), []);
+    assert_eq!(ledger.read(move |reader| reader.pending(now, None, 9)).await.unwrap(), []);
     let expired = ledger.read(move |reader| reader.expired(now, 9)).await.unwrap();
     assert_eq!(expired, [alice.view.lease.place(), place]);
     let first = ledger.read(move |reader| reader.expired(now, 1)).await.unwrap();

@@ -18,8 +18,8 @@ use fencegate::ledger::engine::{CommitOutcome, Engine, EngineError, Loaded};
 use fencegate::ledger::events::{EventPlace, EventsEnd, EventsRead};
 use fencegate::ledger::memory::{MemoryEngine, MemoryReader};
 use fencegate::ledger::read::{
-    AuditEntry, AuditFilter, AuditPlace, DocumentRead, LeaseRead, NotedRefusal, OldOperations, OldPlace,
-    OperationFilter, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
+    AuditEntry, AuditFilter, AuditPlace, DocumentRead, DuePlace, LeaseRead, NotedRefusal, OldOperations,
+    OldPlace, OperationFilter, PendingPlace, ReadFailed, Reader, Reading, ResourceFilter, ResourceRead,
 };
 use fencegate::protocol::Wanted;
 use fencegate::protocol::rows::{
@@ -174,8 +174,8 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.intents(resource))
     }
 
-    fn due(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<IntentRow>> {
-        self.scripted(self.inner.due(now, limit))
+    fn due(&self, now: Timestamp, after: Option<DuePlace>, limit: u32) -> Reading<'_, Vec<IntentRow>> {
+        self.scripted(self.inner.due(now, after, limit))
     }
 
     fn undecided(&self, state: OperationState, limit: u32) -> Reading<'_, Vec<IntentRow>> {
@@ -186,8 +186,8 @@ impl Reader for ScriptedReader {
         self.scripted(self.inner.payload(key))
     }
 
-    fn pending(&self, now: Timestamp, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
-        self.scripted(self.inner.pending(now, limit))
+    fn pending(&self, now: Timestamp, after: Option<PendingPlace>, limit: u32) -> Reading<'_, Vec<LeaseRow>> {
+        self.scripted(self.inner.pending(now, after, limit))
     }
 
     fn old_operations(&self, from: OldPlace, before: Timestamp, limit: u32) -> Reading<'_, OldOperations> {

@@ -282,7 +282,10 @@ impl Sim {
                     self.learnt(gateway, task.work, known);
                     return true;
                 }
-            } else if task.since.plus(Millis::new(TIMEOUT_MS + LATE_MS)) < now {
+            }
+            let most = if attempt.ask_first { 2 * TIMEOUT_MS } else { TIMEOUT_MS } + LATE_MS;
+            let most = attempt.left.map_or(most, |left| left.get().min(most));
+            if task.since.plus(Millis::new(most)) < now {
                 self.met("too late to send");
                 self.learnt(gateway, task.work, Finding::NotSent);
                 return true;

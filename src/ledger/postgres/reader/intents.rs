@@ -12,6 +12,7 @@ use crate::protocol::snapshot::OperationKey;
 
 use super::super::super::cells::ReadCells;
 use super::super::super::pieces::Assembly;
+use super::super::super::read::DuePlace;
 use super::super::super::rows::{self, intent_columns};
 use super::super::connect::Live;
 use super::super::fault::Fault;
@@ -29,8 +30,9 @@ const OF_RESOURCE: &str = concat!(
 const DUE: &str = concat!(
     "SELECT ROW(a.resource, ",
     intent_columns!(),
-    ") FROM intents AS a WHERE a.due_ms <= $1 \
-     ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT $2"
+    ") FROM intents AS a WHERE a.due_ms <= $1 AND a.due_ms >= $2 \
+     AND (a.due_ms, a.resource, a.incarnation, a.operation_id) > ($2, $3, $4, $5) \
+     ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT $6"
 );
 
 /// They are few, and this is asked by people.
@@ -62,9 +64,24 @@ pub(super) async fn of_resource(live: &mut Live, resource: &ResourceName) -> Res
     rows.iter().map(|row| rows::intent(resource.clone(), &mut Fields::required(row, 0)?)).collect()
 }
 
-pub(super) async fn due(live: &mut Live, now: Timestamp, limit: u32) -> Result<Vec<IntentRow>, Fault> {
+pub(super) async fn due(
+    live: &mut Live,
+    now: Timestamp,
+    after: Option<&DuePlace>,
+    limit: u32,
+) -> Result<Vec<IntentRow>, Fault> {
+    let (at, resource, incarnation, operation) = match after {
+        Some((at, (resource, incarnation, operation))) => {
+            (at.ms(), resource.as_str(), signed(incarnation.get())?, operation.as_str())
+        }
+        None => (i64::MIN, "", 0, ""),
+    };
     let rows = sqlx::query(DUE)
         .bind(now.ms())
+        .bind(at)
+        .bind(resource)
+        .bind(incarnation)
+        .bind(operation)
         .bind(i64::from(limit))
         .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)

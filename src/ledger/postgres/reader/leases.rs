@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::protocol::rows::{LeaseRef, LeaseRow};
 
 use super::super::super::cells::ReadCells;
-use super::super::super::read::LeaseRead;
+use super::super::super::read::{LeaseRead, PendingPlace};
 use super::super::super::rows::{self, lease_columns, namespace_columns, resource_columns};
 use super::super::connect::{Live, Shared};
 use super::super::fault::Fault;
@@ -44,7 +44,7 @@ const PENDING: &str = concat!(
     "SELECT ROW(",
     lease_columns!(),
     ") FROM leases AS l WHERE l.state = 'pending_barrier' AND l.expires_ms > $1 \
-     ORDER BY l.granted_ms, l.acquisition LIMIT $2"
+     AND (l.granted_ms, l.acquisition) > ($2, $3) ORDER BY l.granted_ms, l.acquisition LIMIT $4"
 );
 
 /// Walks through one bucket. The newest lease of a resource is never forgotten.
@@ -124,9 +124,16 @@ pub(super) async fn expired(live: &mut Live, now: Timestamp, limit: u32) -> Resu
 }
 
 /// Those that wait for a barrier and have not expired, the oldest first.
-pub(super) async fn pending(live: &mut Live, now: Timestamp, limit: u32) -> Result<Vec<LeaseRow>, Fault> {
+pub(super) async fn pending(
+    live: &mut Live,
+    now: Timestamp,
+    after: Option<PendingPlace>,
+    limit: u32,
+) -> Result<Vec<LeaseRow>, Fault> {
     let rows = sqlx::query(PENDING)
         .bind(now.ms())
+        .bind(after.map_or(i64::MIN, |(since, _)| since.ms()))
+        .bind(after.as_ref().map_or(&[][..], |(_, lease)| lease.as_bytes().as_slice()))
         .bind(i64::from(limit))
         .persistent(!live.is_pooled)
         .fetch_all(&mut live.connection)

@@ -11,6 +11,7 @@ use crate::protocol::snapshot::OperationKey;
 
 use super::super::super::cells::{ReadCells, WriteCells};
 use super::super::super::pieces::Assembly;
+use super::super::super::read::DuePlace;
 use super::super::fault::Fault;
 use super::super::load;
 use super::super::rows::{self, intent_columns};
@@ -21,8 +22,9 @@ use super::super::values::{each, first};
 const DUE: &str = concat!(
     "SELECT a.resource, ",
     intent_columns!(),
-    " FROM intents AS a WHERE a.due_ms <= ?1 \
-     ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT ?2"
+    " FROM intents AS a WHERE a.due_ms <= ?1 AND a.due_ms >= ?2 \
+     AND (a.due_ms, a.resource, a.incarnation, a.operation_id) > (?2, ?3, ?4, ?5) \
+     ORDER BY a.due_ms, a.resource, a.incarnation, a.operation_id LIMIT ?6"
 );
 
 /// They are few, and this is asked by people.
@@ -55,8 +57,26 @@ fn age(intent: &IntentRow) -> impl Ord {
     (record.created_at, record.incarnation, record.operation_id.clone())
 }
 
-pub(super) fn due(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<IntentRow>, Fault> {
-    listed(connection, DUE, limit, |values| values.time(now))
+pub(super) fn due(
+    connection: &Connection,
+    now: Timestamp,
+    after: Option<&DuePlace>,
+    limit: u32,
+) -> Result<Vec<IntentRow>, Fault> {
+    listed(connection, DUE, limit, |values| {
+        values.time(now);
+        if let Some((at, (resource, incarnation, operation))) = after {
+            values.time(*at);
+            values.text(resource.as_str());
+            values.whole(incarnation.get());
+            values.text(operation.as_str());
+        } else {
+            values.integer(i64::MIN);
+            values.text("");
+            values.whole(0);
+            values.text("");
+        }
+    })
 }
 
 /// Undecided operations in this state, the oldest first.

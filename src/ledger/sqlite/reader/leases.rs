@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::protocol::rows::{LeaseRef, LeaseRow, NamespaceRow, ResourceRow};
 
 use super::super::super::cells::{ReadCells, WriteCells};
-use super::super::super::read::LeaseRead;
+use super::super::super::read::{LeaseRead, PendingPlace};
 use super::super::super::time::SharedTime;
 use super::super::columns::Columns;
 use super::super::fault::Fault;
@@ -44,7 +44,7 @@ const PENDING: &str = concat!(
     "SELECT ",
     lease_columns!(),
     " FROM leases AS l WHERE l.state = 'pending_barrier' AND l.expires_ms > ?1 \
-     ORDER BY l.granted_ms, l.acquisition LIMIT ?2"
+     AND (l.granted_ms, l.acquisition) > (?2, ?3) ORDER BY l.granted_ms, l.acquisition LIMIT ?4"
 );
 
 /// Walks through one bucket. The newest lease of a resource is never forgotten.
@@ -84,9 +84,19 @@ pub(super) fn expired(connection: &Connection, now: Timestamp, limit: u32) -> Re
 }
 
 /// Those that wait for a barrier and have not expired, the oldest first.
-pub(super) fn pending(connection: &Connection, now: Timestamp, limit: u32) -> Result<Vec<LeaseRow>, Fault> {
+pub(super) fn pending(
+    connection: &Connection,
+    now: Timestamp,
+    after: Option<&PendingPlace>,
+    limit: u32,
+) -> Result<Vec<LeaseRow>, Fault> {
     let mut found = Vec::new();
-    let fill = |values: &mut Values<'_, '_>| time_and_limit(values, now, limit);
+    let fill = |values: &mut Values<'_, '_>| {
+        values.time(now);
+        values.integer(after.map_or(i64::MIN, |(since, _)| since.ms()));
+        values.blob(after.map_or(&[], |(_, lease)| lease.as_bytes().as_slice()));
+        values.whole(u64::from(limit));
+    };
     each(connection, PENDING, fill, |columns| {
         found.push(rows::lease(columns)?);
         Ok(())

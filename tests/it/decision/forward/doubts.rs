@@ -113,6 +113,36 @@ fn a_key_is_not_used_past_half_of_its_time() {
 }
 
 #[test]
+fn an_attempt_says_for_how_long_its_key_is_known() {
+    // Broken: an attempt that is announced in time is sent when its store has forgotten the key (I2). Must hold: it carries
+    // what is left of half of the key's time, the first one too, and only where there are keys.
+    let half = KEY_RETENTION_MS / 2;
+    let mut far = far(Class::Idempotent);
+    let attempt = far.announce(&write("op", 1));
+    assert_eq!(attempt.left, Some(Millis::new(half)));
+    far.settle(&attempt, Finding::Doubt);
+    far.world.wait_ms(half - 1_000);
+    let attempt = again(far.resume("op"));
+    assert_eq!((attempt.ask_first, attempt.left), (true, Some(Millis::new(1_000))));
+    for class in [Class::Conditional, Class::FenceAware, Class::Serial] {
+        let mut far = super::far(class);
+        assert_eq!(far.announce(&write("op", 1)).left, None, "{class:?}");
+    }
+}
+
+#[test]
+fn whoever_asks_first_has_the_time_to_ask_and_to_send() {
+    // Broken: a status address hangs as long as it may, another replica takes the next step before the send has had its
+    // time, and what the store answers to it settles nothing. Must hold: time for both, and the grace.
+    let mut far = far(Class::Idempotent);
+    let attempt = far.announce(&write("op", 1));
+    far.settle(&attempt, Finding::Doubt);
+    let attempt = again(far.resume("op"));
+    let until = far.world.now.until(attempt.intent.due_at).get();
+    assert!(until > 2 * TIMEOUT_MS && until < 3 * TIMEOUT_MS, "{until}");
+}
+
+#[test]
 fn only_the_newest_attempt_settles_anything() {
     // Broken: a process that was stopped tells of an attempt that others have gone on from. Must hold: compared with
     // what stands, whatever it learnt.

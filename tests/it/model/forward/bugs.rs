@@ -42,6 +42,8 @@ pub(super) enum Bug {
     LivePruned,
     /// Doubts are as young as ever, however long ago they came up.
     AgeUnknown,
+    /// Whoever was told to send does so however late it is.
+    NoDeadline,
     /// A cell that was read before the record moved on is judged by the record as it is now.
     StaleRead,
 }

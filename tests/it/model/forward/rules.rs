@@ -66,7 +66,7 @@ impl State {
             Step::Trip => after.trip(bounds)?,
             Step::Epoch => after.begin_epoch(bounds)?,
             Step::Prune => after.prune(bounds)?,
-            Step::Age => after.age(),
+            Step::Age => after.age(bounds),
             Step::ArriveLate(number) => {
                 let request = after.network.remove(number);
                 after.reach(bounds, &request)?;

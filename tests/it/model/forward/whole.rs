@@ -100,14 +100,15 @@ impl State {
         self.apply(bounds, &decision.changes)
     }
 
-    /// Time passes. What was written to a socket has arrived by then or never will, and nobody sends what was decided so
-    /// long ago.
-    pub(super) fn age(&mut self) {
+    /// Time passes. What was written to a socket has arrived by then or never will, and nobody sends what was announced so
+    /// long ago: its deadline is over.
+    pub(super) fn age(&mut self, bounds: &Bounds) {
         self.history.age += 1;
         self.store.age();
         self.network.clear();
         self.tasks.retain(|task| match task.phase {
-            Phase::Send(_) | Phase::Waiting(_) => false,
+            Phase::Send(_) => bounds.is(Bug::NoDeadline),
+            Phase::Waiting(_) => false,
             Phase::Read(_) | Phase::Answered(_, _) | Phase::Seen(_, _) => true,
         });
     }

@@ -152,3 +152,8 @@ fn a_record_that_goes_too_early_is_a_second_effect() {
 fn a_key_that_the_store_has_forgotten_is_not_sent_again() {
     fails(worlds::aged(Class::Idempotent), Bug::AgeUnknown, &["I2"]);
 }
+
+#[test]
+fn whoever_was_told_in_time_does_not_send_when_the_key_is_forgotten() {
+    fails(worlds::aged(Class::Idempotent), Bug::NoDeadline, &["I2"]);
+}

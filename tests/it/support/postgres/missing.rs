@@ -54,6 +54,7 @@ pub(crate) const NEED_POSTGRES: &[&str] = &[
     "conformance::undecided::postgres::an_announcement_comes_back_as_it_was",
     "conformance::undecided::postgres::of_two_who_settle_one_attempt_one_is_right",
     "conformance::undecided::postgres::what_an_upstream_answered_is_given_again",
+    "conformance::undecided::postgres::what_is_due_is_paged_through",
     "conformance::undecided::postgres::what_is_known_of_a_cell_is_kept",
     "deliberate::kills::granted_after_it_left",
     "deliberate::kills::time_of_the_transaction",
