@@ -127,7 +127,7 @@ fn every_read_begins_with_a_key() {
             // Through the index of leases that are held, that of those that wait, and that of what is due.
             "l.state = 'held' AND l.expires_ms <= $1 ORDER BY l.expires_ms LIMIT $2",
             "l.state = 'pending_barrier' AND l.expires_ms > $1 ",
-            "a.due_ms <= $1 ORDER BY a.due_ms, ",
+            "a.due_ms <= $1 AND a.due_ms >= $2 AND ",
             // Through the index of operations by the hour, and that of control calls by their time.
             "(o.created_ms / 3600000, o.bucket) >= ($1, $2) AND ",
             "o.created_ms / 3600000 = $1 AND o.bucket = $2 AND ",
