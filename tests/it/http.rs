@@ -5,6 +5,7 @@ mod codes;
 mod contract;
 mod documents;
 mod epochs;
+mod events;
 mod grammar;
 mod house;
 mod keeping;
