@@ -34,8 +34,7 @@ mod share;
 
 use filter::Filter;
 use place::Place;
-use share::Seat;
-pub(super) use share::Streams;
+pub(super) use share::{Seat, Streams};
 
 /// `GET /v1/events`.
 pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {

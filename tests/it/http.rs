@@ -23,4 +23,5 @@ mod strangers;
 mod system;
 mod upstreams;
 mod versions;
+mod watching;
 mod writing;
