@@ -35,8 +35,7 @@ mod share;
 
 use filter::Filter;
 use place::Place;
-use share::Seat;
-pub(super) use share::Streams;
+pub(super) use share::{Seat, Streams};
 
 /// `GET /v1/events`.
 pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
@@ -58,6 +57,7 @@ pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
         Begins::At(place, at) => (place, at, None),
         Begins::Anew(why) => (end.view, end.now, Some(why)),
     };
+    let is_promised = known != Some(place::OLDEST);
     let mut stream = Stream {
         ledger,
         credentials: Credentials::of(&asked),
@@ -66,6 +66,7 @@ pub(super) async fn stream(asked: Asked<'_>) -> Result<Response, Problem> {
         draining: hall.door.stopping.ending.clone(),
         place,
         told_at,
+        is_promised,
         epoch,
         database,
         queue: VecDeque::new(),
@@ -136,6 +137,9 @@ struct Stream {
     /// The latest time of all that was told, or that of the look that found nothing more. What tells of an earlier time, such
     /// as an expiry that was noticed late, does not set it back.
     told_at: Timestamp,
+    /// Whether all that came after what was told was kept when it began, or has been since. A stream that begins with the
+    /// oldest record first tells of those that are still there though they need not be.
+    is_promised: bool,
     epoch: Epoch,
     database: Uuid,
     /// What was read and is still to be taken: one page.
@@ -174,7 +178,8 @@ impl Stream {
             Err(_) if is_last => return self.end(),
             Err(_) => return self.pause(RETRY_AFTER).await,
         };
-        if self.told_at < page.now.less(self.ledger.kept()) && self.place != EventPlace::default() {
+        let oldest = page.now.less(self.ledger.kept());
+        if self.is_promised && self.told_at < oldest {
             self.place = page.place;
             self.told_at = page.now;
             return self.reset("records of that time are kept no longer: the listener was too slow");
@@ -188,6 +193,7 @@ impl Stream {
             self.tell(told);
         }
         self.place = page.place;
+        self.is_promised |= is_all || self.told_at >= oldest;
         if is_last {
             return self.end();
         }

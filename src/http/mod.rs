@@ -123,6 +123,10 @@ struct Hall {
     spooled: Arc<Semaphore>,
     /// Whose streams of events are open.
     streams: Arc<Streams>,
+    /// Who watches a lease or a resource.
+    watchers: Arc<Streams>,
+    /// How many of these look at once.
+    looks: Arc<Semaphore>,
     /// Who may keep which leases, as far as it was looked up.
     permitted: Permitted,
     request_ids: RequestIds,
@@ -184,7 +188,9 @@ impl Front {
             bodies: Arc::new(Semaphore::new(limits::BODIES_IN_FLIGHT_KIB)),
             reserved_bodies: Arc::new(Semaphore::new(limits::BODIES_RESERVED_KIB)),
             spooled: Arc::new(Semaphore::new(limits::SPOOLED_IN_FLIGHT_KIB)),
-            streams: Arc::default(),
+            streams: Streams::of_events(),
+            watchers: Streams::of_watchers(),
+            looks: Arc::new(Semaphore::new(limits::WATCHERS_LOOKING)),
             permitted: Permitted::default(),
             request_ids: RequestIds::default(),
             under_way: TaskTracker::new(),

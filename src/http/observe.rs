@@ -1,9 +1,11 @@
 //! Observing instead of competing: the long poll on a resource, and the events of a lease.
 //!
-//! Neither holds a connection to the database while it waits, and neither decides anything.
+//! Neither holds a connection to the database while it waits, and neither decides anything. However many watch, a few of them
+//! look at once: one change makes all of them look, and the others' reads are not to wait for that.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,7 +17,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::unfold;
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::lease::{AcquisitionId, EndCause, LeaseState};
@@ -25,12 +28,13 @@ use crate::ledger::Ledger;
 use crate::ledger::read::{LeaseRead, ResourceRead};
 use crate::ledger::waiting::Observer;
 use crate::ledger::wakeup::instant;
-use crate::limits::{EVENTS_HEARTBEAT, EVENTS_REFRESH, RETRY_AFTER};
+use crate::limits::{EVENTS_HEARTBEAT, EVENTS_REFRESH, RETRY_AFTER, WATCHERS_PATIENCE};
 use crate::protocol::outcome::LeaseView;
 
+use super::events::Seat;
 use super::gate::Credentials;
 use super::leases::{self, PREFIX};
-use super::problem::{self, Problem};
+use super::problem::{self, Code, Problem};
 use super::resources::{self, Found};
 use super::wire::JSON;
 use super::{Asked, extract, names, warning, wire};
@@ -45,9 +49,21 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
     let place = asked.place("/v1/resources", Permission::Read)?;
     let until = instant() + asked.query.wait()?.unwrap_or_default();
     let known = extract::if_none_match(headers)?;
-    let mut observer: Option<Observer> = None;
+    let draining = &hall.door.stopping.draining;
+    let resource = &place.address.resource;
+    let stops = || problem::draining().about(resource);
+    let mut watching: Option<(Observer, Seat)> = None;
     loop {
+        let look = match &watching {
+            None => None,
+            Some(_) => match its_turn(&hall.looks, draining).await {
+                None if draining.is_cancelled() => return Err(stops()),
+                None => return Err(crowded("too many look for a change at once; ask again").about(resource)),
+                look => look,
+            },
+        };
         let found = resources::found(hall, &place).await?;
+        drop(look);
         let tag = tag_of(&found);
         if !known.as_ref().is_some_and(|known| known.has(&tag)) {
             return Ok(answer(StatusCode::OK, &tag, Body::from(resources::rendered(&found))));
@@ -56,18 +72,36 @@ pub(super) async fn resource(asked: Asked<'_>) -> Result<Response, Problem> {
         if now >= until {
             return Ok(answer(StatusCode::NOT_MODIFIED, &tag, Body::empty()));
         }
-        match &mut observer {
+        match &mut watching {
             // What changes between this look and the next is seen by the next.
-            None => observer = Some(hall.door.ledger.observe(&place.address.resource)),
-            Some(observer) => {
+            None => {
+                let seat = seat(&asked).map_err(|problem| problem.about(resource))?;
+                watching = Some((hall.door.ledger.observe(resource), seat));
+            }
+            Some((observer, _)) => {
                 let next = until.min(now + time_left(&found.read));
-                if !observer.changed(next, &hall.door.stopping.draining).await {
-                    return Err(problem::draining().about(&place.address.resource));
+                if !observer.changed(next, draining).await {
+                    return Err(stops());
                 }
                 asked.still_placed("/v1/resources", Permission::Read).await?;
             }
         }
     }
+}
+
+/// A place among those who watch.
+fn seat(asked: &Asked<'_>) -> Result<Seat, Problem> {
+    asked.hall.watchers.seat(asked.caller.name(), asked.hall.door.access.is_open()).map_err(crowded)
+}
+
+fn crowded(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::Overloaded, detail).retry_after(RETRY_AFTER)
+}
+
+/// Its turn to look; none when the process stops, or when it does not come in time.
+async fn its_turn<'a>(looks: &'a Semaphore, draining: &CancellationToken) -> Option<SemaphorePermit<'a>> {
+    let turn = draining.run_until_cancelled(looks.acquire());
+    timeout(WATCHERS_PATIENCE, turn).await.ok()??.ok()
 }
 
 fn answer(status: StatusCode, tag: &str, body: Body) -> Response {
@@ -115,6 +149,8 @@ pub(super) async fn events(asked: Asked<'_>) -> Result<Response, Problem> {
         id,
         queue: VecDeque::new(),
         ended: false,
+        looks: asked.hall.looks.clone(),
+        _seat: seat(&asked)?,
     };
     let events = unfold(stream, |mut stream| async move {
         let event = stream.event().await?;
@@ -138,6 +174,9 @@ struct Stream {
     next: Instant,
     queue: VecDeque<Event>,
     ended: bool,
+    /// A few of those who watch look at once.
+    looks: Arc<Semaphore>,
+    _seat: Seat,
 }
 
 impl Stream {
@@ -155,7 +194,13 @@ impl Stream {
                 return None;
             }
             let (bucket, hash) = (self.id.bucket(), self.id.hash());
-            match self.ledger.read(move |reader| reader.lease(bucket, hash)).await {
+            let Some(look) = its_turn(&self.looks, &self.draining).await else {
+                self.next = instant() + RETRY_AFTER;
+                continue;
+            };
+            let found = self.ledger.read(move |reader| reader.lease(bucket, hash)).await;
+            drop(look);
+            match found {
                 Ok(Some(found)) => self.take_in(&found),
                 Ok(None) => return None,
                 Err(_) => self.next = instant() + RETRY_AFTER,

@@ -77,7 +77,7 @@ impl<E: Engine> Driver<E> {
         let mut drained = Vec::with_capacity(BATCH_COMMANDS);
         let mut before = 0;
         while arrivals.take(&mut drained).await {
-            if before >= GATHER_COMMANDS {
+            if before >= GATHER_COMMANDS && drained.len() < BATCH_COMMANDS {
                 self.engine.gather().await;
                 arrivals.fill(&mut drained);
             }

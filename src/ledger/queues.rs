@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::task::Poll;
 
 use tokio::runtime;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 
@@ -16,7 +17,8 @@ use super::Unserved;
 use super::driver::{Answer, Job, Lane, Task};
 
 /// The way in to one committer. What keeps a lease, gives it back or comes from an operator goes past what waits already:
-/// under more than can be done nobody loses a lease for the length of a queue.
+/// under more than can be done nobody loses a lease for the length of a queue. When too many of them go past, further ones
+/// stand in order while there is room there; and the last places of those that go past are for operators alone.
 pub(super) struct Queue {
     urgent: mpsc::Sender<Job>,
     ordinary: mpsc::Sender<Job>,
@@ -30,7 +32,8 @@ pub(super) struct Arrivals {
 
 impl Queue {
     pub(super) fn new() -> (Self, Arrivals) {
-        let (urgent, urgent_arrivals) = mpsc::channel(limits::QUEUE_RESERVED);
+        let past = limits::QUEUE_RESERVED.saturating_add(limits::QUEUE_OPERATORS);
+        let (urgent, urgent_arrivals) = mpsc::channel(past);
         let most = limits::QUEUE_COMMANDS.saturating_add(limits::QUEUE_RESERVED);
         let (ordinary, ordinary_arrivals) = mpsc::channel(most);
         (Self { urgent, ordinary }, Arrivals { urgent: urgent_arrivals, ordinary: ordinary_arrivals })
@@ -47,16 +50,27 @@ impl Queue {
         waits(&self.urgent).saturating_add(waits(&self.ordinary))
     }
 
-    pub(super) fn send(&self, job: Job) -> Result<(), Unserved> {
+    pub(super) fn send(&self, mut job: Job) -> Result<(), Unserved> {
         let lane = job.lane();
-        let way = if lane == Lane::Urgent { &self.urgent } else { &self.ordinary };
-        // Several threads may look at the same moment, so that the reserve may shrink by one for each of them.
-        if lane == Lane::Ordinary && self.is_full() {
-            return Err(if way.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
+        // Several threads may look at the same moment, so that a reserve may shrink by one for each of them.
+        let goes_past = match lane {
+            Lane::Operator => true,
+            Lane::Urgent => self.urgent.capacity() > limits::QUEUE_OPERATORS,
+            Lane::Kept | Lane::Ordinary => false,
+        };
+        if goes_past {
+            match self.urgent.try_send(job) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(Unserved::Draining),
+                Err(TrySendError::Full(back)) => job = back,
+            }
         }
-        way.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Unserved::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => Unserved::Draining,
+        if lane != Lane::Kept && self.is_full() {
+            return Err(if self.ordinary.is_closed() { Unserved::Draining } else { Unserved::Overloaded });
+        }
+        self.ordinary.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => Unserved::Overloaded,
+            TrySendError::Closed(_) => Unserved::Draining,
         })
     }
 }

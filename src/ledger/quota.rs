@@ -4,7 +4,8 @@
 //! exact; what other gateways have added since the last count is not known here (docs/OPERATIONS.md says how much that may
 //! be). No row counts for others, so that no write waits for another one because of a quota.
 
-use std::collections::BTreeMap;
+mod books;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tracing::warn;
 use crate::domain::namespaces::Namespaces;
 use crate::domain::operation::{Effect, Method};
 use crate::domain::quota::{Quota, Usage};
-use crate::domain::resource::{Address, Namespace};
+use crate::domain::resource::{Address, Namespace, ResourceName};
 use crate::domain::time::Clock;
 use crate::limits::{QUOTA_PAUSE, QUOTA_PAUSE_TIMES};
 use crate::protocol::{Change, Command, Snapshot};
@@ -22,42 +23,32 @@ use crate::protocol::{Change, Command, Snapshot};
 use super::read::{ReadFailed, Reader};
 use super::{Ledger, Unserved};
 
+use books::{Books, Moment, Step, Sums, add, sum_of};
+
 /// What is known of all namespaces.
 #[derive(Debug, Default)]
-pub(super) struct Meter(Mutex<Books>);
-
-/// What is committed, and beside it what batches that are under way add. The two are apart, because a count of the database
-/// finds the one and not the other.
-#[derive(Debug, Default)]
-struct Books {
-    used: Sums,
-    promised: Sums,
-}
-
-type Sums = BTreeMap<Namespace, Usage>;
-
-fn add(sums: &mut Sums, namespace: &Namespace, change: Usage) {
-    let sum = sums.entry(namespace.clone()).or_default();
-    *sum = sum.and(change);
-}
-
-fn sum_of(sums: &Sums, namespace: &Namespace) -> Usage {
-    sums.get(namespace).copied().unwrap_or_default()
+pub(super) struct Meter {
+    books: Mutex<Books>,
+    /// One count at a time.
+    counting: tokio::sync::Mutex<()>,
 }
 
 /// What the commands of one batch change, until they are committed. Dropped before that, it is as if it had never been.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    meter: Option<Arc<Meter>>,
+    /// With the moment in which the batch began.
+    meter: Option<(Arc<Meter>, Moment)>,
+    steps: Vec<Step>,
     all: Sums,
     /// What of it other batches have to leave room for: what is taken away is not theirs before it is committed.
     promised: Sums,
 }
 
 impl Pending {
-    /// Of a batch that begins.
+    /// Of a batch that begins, and of which nothing is committed yet.
     pub(super) fn of(meter: Option<&Arc<Meter>>) -> Self {
-        Self { meter: meter.cloned(), all: Sums::new(), promised: Sums::new() }
+        let meter = meter.map(|meter| (meter.clone(), meter.books().now()));
+        Self { meter, steps: Vec::new(), all: Sums::new(), promised: Sums::new() }
     }
 
     /// Takes what a decision changes into the batch, unless it adds beyond a quota.
@@ -71,17 +62,24 @@ impl Pending {
         snapshot: &Snapshot,
         namespaces: &Namespaces,
     ) -> Result<(), Unserved> {
-        let Some(meter) = self.meter.clone() else { return Ok(()) };
-        let (sums, adds) = (changed_by(changes, snapshot), adds(command));
+        let Some((meter, _)) = self.meter.clone() else { return Ok(()) };
+        let (steps, adds) = (steps(changes, snapshot), adds(command));
+        let (mut counted, mut all) = (Sums::new(), Sums::new());
+        for step in &steps {
+            add(&mut all, &step.namespace, step.usage);
+            // What removals record is not held against the quota: they are never refused.
+            add(&mut counted, &step.namespace, if step.counts { step.usage } else { Usage::default() });
+        }
         // One look and one promise: another batch sees all of it or nothing.
         let mut books = meter.books();
-        for (namespace, change) in sums.iter().filter(|_| adds) {
+        for (namespace, change) in counted.iter().filter(|_| adds) {
             let Some(rules) = namespaces.rules(namespace) else { continue };
-            self.fits(&books, namespace, rules.quota, change.counted)?;
+            self.fits(&books, namespace, rules.quota, *change)?;
         }
-        for (namespace, change) in &sums {
-            self.take(&mut books, namespace, change.all);
+        for (namespace, change) in &all {
+            self.take(&mut books, namespace, *change);
         }
+        self.steps.extend(steps);
         Ok(())
     }
 
@@ -109,15 +107,11 @@ impl Pending {
 
     /// It was committed.
     pub(super) fn commit(mut self) {
-        let Some(meter) = &self.meter else { return };
+        let Some((meter, since)) = self.meter.take() else { return };
         let mut books = meter.books();
-        for (namespace, change) in &std::mem::take(&mut self.all) {
-            add(&mut books.used, namespace, *change);
-        }
+        books.take_in(&self.steps, since);
         // What was promised is kept now: it goes with this, in the same look of others.
         self.release(&mut books);
-        drop(books);
-        self.promised.clear();
     }
 
     fn release(&self, books: &mut Books) {
@@ -134,7 +128,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(meter) = self.meter.take().filter(|_| !self.promised.is_empty()) {
+        if let Some((meter, _)) = self.meter.take().filter(|_| !self.promised.is_empty()) {
             self.release(&mut meter.books());
         }
     }
@@ -142,23 +136,19 @@ impl Drop for Pending {
 
 impl Meter {
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts anew. What is committed meanwhile may count twice until the next time, and never not at all.
+    /// Counts anew.
     async fn count(&self, reader: &dyn Reader) -> Result<(), ReadFailed> {
-        let before = self.books().used.clone();
-        let mut counted = Sums::new();
+        let _alone = self.counting.lock().await;
+        self.books().begin();
         for part in 0..=u8::MAX {
-            for (namespace, usage) in reader.usage(part).await? {
-                add(&mut counted, &namespace, usage);
-            }
+            self.books().begin_part();
+            let found = reader.usage(part).await?;
+            self.books().end_part(&found);
         }
-        let mut books = self.books();
-        for (namespace, now) in &books.used {
-            add(&mut counted, namespace, now.less(sum_of(&before, namespace)));
-        }
-        books.used = counted;
+        self.books().end();
         Ok(())
     }
 }
@@ -182,57 +172,44 @@ fn adds(command: &Command) -> bool {
     }
 }
 
-/// What one decision changes of one namespace.
-#[derive(Debug, Clone, Copy, Default)]
-struct Changed {
-    all: Usage,
-    /// Without what removals record: they are never refused.
-    counted: Usage,
-}
-
-fn changed_by(changes: &[Change], snapshot: &Snapshot) -> BTreeMap<Namespace, Changed> {
-    let mut sums: BTreeMap<Namespace, Changed> = BTreeMap::new();
-    let mut add = |namespace: Namespace, usage: Usage, counts: bool| {
-        let sum = sums.entry(namespace).or_default();
-        sum.all = sum.all.and(usage);
-        if counts {
-            sum.counted = sum.counted.and(usage);
-        }
-    };
+/// What one decision changes, change by change.
+fn steps(changes: &[Change], snapshot: &Snapshot) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut add = |resource: &ResourceName, usage, counts| steps.push(Step::of(resource, usage, counts));
     let resources = |resources| Usage { resources, ..Usage::default() };
     let operations = |operations| Usage { operations, ..Usage::default() };
     let bytes = |bytes| Usage { bytes, ..Usage::default() };
     let size = |address: &Address| snapshot.target(address).map_or(0, |row| signed(row.size));
     for change in changes {
         match change {
-            Change::Resource { before: None, after } => add(after.resource.namespace(), resources(1), true),
-            Change::ResourceFolded(row) => add(row.resource.namespace(), resources(-1), true),
+            Change::Resource { before: None, after } => add(&after.resource, resources(1), true),
+            Change::ResourceFolded(row) => add(&row.resource, resources(-1), true),
             Change::TargetStored { resource, row, .. } => {
                 let address = Address { resource: resource.clone(), target: row.target.clone() };
                 let more = signed(row.size).saturating_sub(size(&address));
-                add(resource.namespace(), bytes(more), true);
+                add(resource, bytes(more), true);
             }
             Change::TargetRemoved(address) => {
-                add(address.resource.namespace(), bytes(size(address).saturating_neg()), true);
+                add(&address.resource, bytes(size(address).saturating_neg()), true);
             }
             Change::AllTargetsRemoved(resource) => {
                 let of_it = snapshot.targets().filter(|(address, _)| address.resource == *resource);
                 let gone = of_it.fold(0_i64, |sum, (_, row)| sum.saturating_add(signed(row.size)));
-                add(resource.namespace(), bytes(gone.saturating_neg()), true);
+                add(resource, bytes(gone.saturating_neg()), true);
             }
             Change::OperationRecorded(record) => {
                 let counts = record.method != Method::Delete;
-                add(record.resource.namespace(), operations(1), counts);
+                add(&record.resource, operations(1), counts);
             }
             Change::OperationPruned(record) => {
-                add(record.resource.namespace(), operations(-1), true);
+                add(&record.resource, operations(-1), true);
             }
             Change::IntentAnnounced { row, .. } => {
                 let counts = row.record.method != Method::Delete;
-                add(row.record.resource.namespace(), operations(1), counts);
+                add(&row.record.resource, operations(1), counts);
             }
             Change::IntentClosed(row) => {
-                add(row.record.resource.namespace(), operations(-1), true);
+                add(&row.record.resource, operations(-1), true);
             }
             Change::Resource { before: Some(_), .. }
             | Change::NamespaceRecorded(_)
@@ -250,7 +227,7 @@ fn changed_by(changes: &[Change], snapshot: &Snapshot) -> BTreeMap<Namespace, Ch
             | Change::Audited(_) => {}
         }
     }
-    sums
+    steps
 }
 
 fn signed(size: u64) -> i64 {
@@ -319,13 +296,15 @@ mod tests {
     #[test]
     fn what_is_under_way_takes_room_until_it_has_ended() {
         let meter = Arc::new(Meter::default());
-        let jobs = Namespace::parse("jobs").unwrap();
+        let resource = ResourceName::parse("jobs/a").unwrap();
+        let jobs = resource.namespace();
         let quota = Quota { resources: Some(3), ..Quota::default() };
         let takes = |pending: &mut Pending, change: Usage| {
             let mut books = meter.books();
             let fits = pending.fits(&books, &jobs, quota, change).is_ok();
             if fits {
                 pending.take(&mut books, &jobs, change);
+                pending.steps.push(Step::of(&resource, change, true));
             }
             fits
         };

@@ -9,6 +9,21 @@ pub const EVENT_STREAMS: usize = 64;
 /// How many of them one principal may have: a quarter, so that it takes several to leave nothing for the others.
 pub const EVENT_STREAMS_EACH: usize = EVENT_STREAMS / 4;
 
+/// Callers that watch a lease or a resource at once, of one process. Each costs a connection and a place in a list while
+/// nothing changes, and one read when something does.
+pub const WATCHERS: usize = 4_096;
+
+/// How many of them may be of one principal: a quarter, as of the streams of events.
+pub const WATCHERS_EACH: usize = WATCHERS / 4;
+
+/// How many of them look at once: one change may wake all of them. Half of the connections that read the embedded
+/// database, so that the other half is for everybody else.
+pub const WATCHERS_LOOKING: usize = super::SQLITE_READERS / 2;
+
+/// How long one of them waits for its turn to look, at most: as long as a read may take. Behind a database that hangs a long
+/// poll is told so, and a stream tries again.
+pub const WATCHERS_PATIENCE: Duration = Duration::from_secs(6);
+
 /// Records of each kind that one look at the ledger brings: what a stream holds at most, and a read of a few milliseconds.
 pub const EVENTS_READ: u32 = 256;
 

@@ -34,9 +34,13 @@ pub const BODY_BYTES_A_SECOND: u64 = 4_096;
 /// behind a balancer, and what was decided at their beginning does not last.
 pub const CONNECTION_AGE: Duration = Duration::from_hours(1);
 
-/// Commands for which the queue keeps room when it is full of others: renewals, releases, what operators do, and what
+/// Commands for which there is room when the queue is full of others: so many renewals and releases, and as many more of what
 /// became of effects that were sent already.
 pub const QUEUE_RESERVED: usize = 256;
+
+/// Commands of operators, and trips of the breaker, for which there is room when renewals have taken all of theirs: more
+/// than a few people and their scripts have under way at once.
+pub const QUEUE_OPERATORS: usize = 64;
 
 /// Commands that find the queue full together and are told so at once: the ordinary case, in which a pause helps nobody.
 pub const REFUSED_AT_ONCE: u32 = 64;

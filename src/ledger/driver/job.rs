@@ -35,9 +35,11 @@ pub(in super::super) enum Task {
 /// How a job comes to its committer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Lane {
-    /// Past what waits: somebody's lease depends on it, or an operator waits for it. All of these are judged by what is
-    /// recorded and not by when they came.
+    /// Past what waits, in order where too many do: somebody's lease depends on it. It is judged by what is recorded and not
+    /// by when it came.
     Urgent,
+    /// The same, with some room for it alone: an operator waits for it, or the breaker has to trip.
+    Operator,
     /// In order, with room that is kept for it: what became of effects that were sent already, and whether the committer works.
     Kept,
     /// In order, while there is room.
@@ -92,11 +94,10 @@ impl Job {
             return if matches!(self.task, Task::Probe) { Lane::Kept } else { Lane::Ordinary };
         };
         match command.as_ref() {
-            Command::Renew(_) | Command::Release(_) | Command::Control(_) | Command::Resolve(_) => {
-                Lane::Urgent
-            }
+            Command::Renew(_) | Command::Release(_) => Lane::Urgent,
+            Command::Control(_) | Command::Resolve(_) => Lane::Operator,
             // Folding is work of the gateway, which nobody waits for.
-            Command::Whole(act) if !matches!(act.deed, Deed::Fold { .. }) => Lane::Urgent,
+            Command::Whole(act) if !matches!(act.deed, Deed::Fold { .. }) => Lane::Operator,
             // What gives a place up comes after the attempt that took it, and what became of an effect in the order in which
             // it was learnt.
             Command::Whole(_) | Command::Leave(_) | Command::Settle(_) | Command::Barrier(_) => Lane::Kept,

@@ -214,7 +214,9 @@ async fn standstill() -> House {
     let house = House::new().await;
     house.script.stands_still.store(true, Ordering::SeqCst);
     let release = ask("DELETE", &format!("/v1/leases/00{}", "A".repeat(22)));
-    for one in [write("PUT", "pages/a", "1", "one").body("x"), release, ask("GET", "/v1/resources")] {
+    let put = write("PUT", "pages/a", "1", "one").body("x");
+    let revoke = control("revoke", "pages/a", &json!({"reason": "r"}));
+    for one in [put, release, revoke, ask("GET", "/v1/resources")] {
         let mut full = false;
         while !full {
             let waiting = tokio::spawn(house.answering(one.request()));

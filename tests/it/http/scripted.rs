@@ -36,6 +36,10 @@ pub(super) struct Script {
     pub(super) reads_fail: AtomicBool,
     /// Neither reads nor loads come back.
     pub(super) stands_still: AtomicBool,
+    /// Reads do not come back.
+    pub(super) reads_stand_still: AtomicBool,
+    /// Whoever holds this stops a count between two parts.
+    pub(super) counting: tokio::sync::Mutex<()>,
 }
 
 impl Script {
@@ -111,7 +115,8 @@ impl ScriptedReader {
     }
 
     fn scripted<'a, T: Send + 'a>(&'a self, reading: Reading<'a, T>) -> Reading<'a, T> {
-        if self.script.stands_still.load(Ordering::SeqCst) {
+        let stands_still = [&self.script.stands_still, &self.script.reads_stand_still];
+        if stands_still.iter().any(|flag| flag.load(Ordering::SeqCst)) {
             return Box::pin(std::future::pending());
         }
         if self.script.reads_fail.load(Ordering::SeqCst) {
@@ -236,7 +241,10 @@ impl Reader for ScriptedReader {
     }
 
     fn usage(&self, part: u8) -> Reading<'_, Vec<(Namespace, Usage)>> {
-        self.scripted(self.inner.usage(part))
+        Box::pin(async move {
+            let _its_turn = self.script.counting.lock().await;
+            self.scripted(self.inner.usage(part)).await
+        })
     }
 
     fn stopped(&self) -> Reading<'_, Vec<(Subject, Breaker)>> {

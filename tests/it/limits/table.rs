@@ -1,9 +1,10 @@
 //! The table of limits in the operators' guide, held against the limits themselves.
 
 use fencegate::limits::{
-    BODY_BYTES_A_SECOND, BODY_GRACE, BODY_TIMEOUT, CONNECTION_AGE, CONNECTIONS, HEADER_BYTES, HEADER_FIELDS,
-    HEADER_TIMEOUT, QUEUE_COMMANDS, QUEUE_RESERVED, READS_IN_FLIGHT, READS_RESERVED, STRANGER_BURST,
-    STRANGER_RATE, WAITING_ATTEMPTS, WRITE_TIMEOUT,
+    BODY_BYTES_A_SECOND, BODY_GRACE, BODY_TIMEOUT, CONNECTION_AGE, CONNECTIONS, EVENT_STREAMS,
+    EVENT_STREAMS_EACH, HEADER_BYTES, HEADER_FIELDS, HEADER_TIMEOUT, QUEUE_COMMANDS, QUEUE_OPERATORS,
+    QUEUE_RESERVED, READS_IN_FLIGHT, READS_RESERVED, STRANGER_BURST, STRANGER_RATE, WAITING_ATTEMPTS,
+    WATCHERS, WATCHERS_EACH, WATCHERS_LOOKING, WATCHERS_PATIENCE, WRITE_TIMEOUT,
 };
 
 #[test]
@@ -17,7 +18,7 @@ fn the_guide_says_what_the_limits_are() {
         grouped.join(",")
     };
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
-    let rows: [(&str, Vec<String>); 10] = [
+    let rows: [(&str, Vec<String>); 12] = [
         ("connections", vec![thousands(CONNECTIONS)]),
         ("age of a connection", vec![format!("{} h", CONNECTION_AGE.as_secs() / 3_600)]),
         (
@@ -34,7 +35,25 @@ fn the_guide_says_what_the_limits_are() {
             vec![seconds(BODY_TIMEOUT), seconds(BODY_GRACE), format!("{} KiB", BODY_BYTES_A_SECOND / 1_024)],
         ),
         ("taking an answer", vec![seconds(WRITE_TIMEOUT)]),
-        ("commands in the queue", vec![thousands(QUEUE_COMMANDS), QUEUE_RESERVED.to_string()]),
+        (
+            "commands in the queue",
+            vec![
+                thousands(QUEUE_COMMANDS),
+                format!("{QUEUE_RESERVED} more for renewals"),
+                format!("{QUEUE_RESERVED} more for outcomes"),
+                format!("{QUEUE_OPERATORS} more for operators"),
+            ],
+        ),
+        ("streams of events", vec![EVENT_STREAMS.to_string(), format!("{EVENT_STREAMS_EACH} of one")]),
+        (
+            "watchers: streams of leases and long polls",
+            vec![
+                thousands(WATCHERS),
+                format!("{} of one", thousands(WATCHERS_EACH)),
+                format!("{WATCHERS_LOOKING} of them look"),
+                seconds(WATCHERS_PATIENCE),
+            ],
+        ),
         ("reads at once", vec![READS_IN_FLIGHT.to_string(), READS_RESERVED.to_string()]),
         ("attempts of callers that wait", vec![WAITING_ATTEMPTS.to_string()]),
         ("wrong credentials from one address", vec![STRANGER_BURST.to_string(), STRANGER_RATE.to_string()]),
