@@ -155,3 +155,22 @@ fn a_writer_that_may_not_raise_stays_at_the_floor() {
         assert_eq!(word(&world.decide(&command).outcome), code, "{position}");
     }
 }
+
+#[test]
+fn a_command_names_the_positions_that_it_presents_under_a_seal() {
+    // Broken: a database that went back is shown a seal of an epoch that it has forgotten, and nobody learns of the epoch. Must
+    // hold: every sealed position of a command is named with its resource, and no other one is.
+    let mut world = world(Contract::Immediate, Issuer::Gateway);
+    let sealed = world.acquire(RESOURCE).fencing_tokens[0].0.clone();
+    let other = world.sealed("w/other", token(9));
+    let drafts = [put(PATH, "a", sealed.clone()), put("w/other/part", "b", "0.9.nonsense")];
+    let write = world.command(&drafts, false);
+    assert_eq!(write.sealed(), [(&world.address(PATH).resource, token(1))]);
+    let advance = |token: &str| {
+        let resource = name("w/other");
+        let claim = world.claim(&resource, token);
+        Command::Advance(fencegate::protocol::command::Advance { resource, claim, reason: String::new() })
+    };
+    assert_eq!(advance(&other).sealed(), [(&name("w/other"), token(9))]);
+    assert!(advance("9").sealed().is_empty() && advance(&sealed).sealed().is_empty());
+}
