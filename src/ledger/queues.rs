@@ -83,6 +83,9 @@ impl Arrivals {
             let urgent = self.urgent.poll_recv_many(context, into, limits::BATCH_URGENT);
             let room = limits::BATCH_COMMANDS.saturating_sub(into.len());
             let ordinary = self.ordinary.poll_recv_many(context, into, room);
+            if urgent.is_pending() {
+                self.sent_before(into, 0);
+            }
             match (urgent, ordinary) {
                 (Poll::Ready(0), Poll::Ready(0)) => Poll::Ready(false),
                 _ if into.is_empty() => Poll::Pending,
@@ -94,10 +97,30 @@ impl Arrivals {
 
     /// Fills a batch with what has come since, and waits for nothing.
     pub(super) fn fill(&mut self, into: &mut Vec<Job>) {
-        while into.len() < limits::BATCH_COMMANDS
-            && let Ok(job) = self.urgent.try_recv().or_else(|_| self.ordinary.try_recv())
+        while into.len() < limits::BATCH_COMMANDS {
+            if let Ok(urgent) = self.urgent.try_recv() {
+                into.push(urgent);
+            } else if let Ok(ordinary) = self.ordinary.try_recv() {
+                into.push(ordinary);
+                self.sent_before(into, into.len().saturating_sub(1));
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Puts before what was taken last, from this place on, the urgent ones that came between the looks at the two queues: one
+    /// that was sent before an ordinary one is not decided after it.
+    fn sent_before(&mut self, into: &mut Vec<Job>, place: usize) {
+        let taken = into.len();
+        while place < taken
+            && into.len() < limits::BATCH_COMMANDS
+            && let Ok(urgent) = self.urgent.try_recv()
         {
-            into.push(job);
+            into.push(urgent);
+        }
+        if let Some(last) = into.get_mut(place..) {
+            last.rotate_right(last.len().saturating_sub(taken.saturating_sub(place)));
         }
     }
 }
@@ -149,4 +172,46 @@ pub(super) async fn propose(queues: &Weak<[Queue]>, commands: Vec<Command>) -> O
 /// A committer answers every job; one that is dropped unanswered went down with it, half done or not.
 pub(super) async fn answered(answer: oneshot::Receiver<Answer>) -> Answer {
     answer.await.unwrap_or(Err(Unserved::Unavailable(Effect::Unknown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::lease::AcquisitionId;
+    use crate::protocol::command::Renew;
+
+    use super::*;
+
+    fn job(task: Task) -> Job {
+        Job { task, actor: None, reply: oneshot::channel().0 }
+    }
+
+    fn renewal() -> Job {
+        let id = AcquisitionId::parse(&"0".repeat(24)).unwrap();
+        let renew = Renew { bucket: id.bucket(), acquisition: id.hash(), ttl_ms: None };
+        job(Task::Command(Box::new(Command::Renew(renew))))
+    }
+
+    fn lanes(jobs: &[Job]) -> Vec<Lane> {
+        jobs.iter().map(Job::lane).collect()
+    }
+
+    #[test]
+    fn what_came_between_the_looks_at_the_two_queues_keeps_its_place() {
+        // Broken: a renewal that was sent before a probe is decided after it, because the queue of renewals was looked at a
+        // moment too early. Must hold: it stands before all that was taken since that look, and behind what stood before.
+        let (queue, mut arrivals) = Queue::new();
+        let mut taken = vec![job(Task::Probe), job(Task::Probe), job(Task::Note(Vec::new()))];
+        for _ in 0..2 {
+            assert!(queue.send(renewal()).is_ok());
+        }
+        arrivals.sent_before(&mut taken, 1);
+        let (kept, urgent, ordinary) = (Lane::Kept, Lane::Urgent, Lane::Ordinary);
+        assert_eq!(lanes(&taken), [kept, urgent, urgent, kept, ordinary]);
+        // Where nothing was taken there is nothing to stand before: the next look finds it.
+        assert!(queue.send(renewal()).is_ok());
+        arrivals.sent_before(&mut taken, 5);
+        assert_eq!(taken.len(), 5);
+        arrivals.fill(&mut taken);
+        assert_eq!(lanes(&taken)[4..], [ordinary, urgent]);
+    }
 }
