@@ -61,7 +61,7 @@ impl Scene {
 async fn a_commit_whose_answer_was_cut_off_is_looked_up_and_found() {
     let name = "postgres::commits::a_commit_whose_answer_was_cut_off_is_looked_up_and_found";
     let Some(scene) = Scene::new(name).await else { return };
-    scene.proxy.cut_after_the_next_commit();
+    scene.proxy.cut_after_the_commit_of("op-1");
     let found = scene.put().await;
     assert_eq!(scene.proxy.swallowed(), 1);
     assert_eq!(found.expect(201)["commit"], "1");
@@ -73,7 +73,7 @@ async fn a_commit_whose_answer_was_cut_off_is_looked_up_and_found() {
 async fn a_commit_that_is_never_answered_is_looked_up_and_found() {
     let name = "postgres::commits::a_commit_that_is_never_answered_is_looked_up_and_found";
     let Some(scene) = Scene::new(name).await else { return };
-    scene.proxy.swallow_the_next_commit();
+    scene.proxy.swallow_the_commit_of("op-1");
     let found = scene.put().await;
     assert!(scene.proxy.swallowed() >= 1);
     assert_eq!(found.expect(201)["commit"], "1");
@@ -85,7 +85,7 @@ async fn a_commit_that_is_never_answered_is_looked_up_and_found() {
 async fn a_commit_that_never_arrived_is_made_anew() {
     let name = "postgres::commits::a_commit_that_never_arrived_is_made_anew";
     let Some(scene) = Scene::new(name).await else { return };
-    scene.proxy.lose_the_next_commit();
+    scene.proxy.lose_the_commit_of("op-1");
     let made = scene.put().await;
     assert_eq!(scene.proxy.swallowed(), 1);
     assert_eq!(made.expect(201)["commit"], "1");
@@ -98,7 +98,7 @@ async fn a_commit_that_never_arrived_is_made_anew() {
 async fn a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth() {
     let name = "postgres::commits::a_commit_in_doubt_is_unknown_and_the_retry_gets_the_truth";
     let Some(scene) = Scene::new(name).await else { return };
-    scene.proxy.cut_after_the_next_commit();
+    scene.proxy.cut_after_the_commit_of("op-1");
     scene.proxy.refuse_connections(true);
     let unknown = scene.put().await;
     assert_eq!(scene.proxy.swallowed(), 1);

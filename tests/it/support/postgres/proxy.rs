@@ -1,6 +1,6 @@
 //! A TCP proxy between gateway and database that a test can make deaf at the worst moment.
 //!
-//! It reads the frames of PostgreSQL's protocol on both sides. Told to, it forwards the next COMMIT and then nothing of
+//! It reads the frames of PostgreSQL's protocol on both sides. Told to, it forwards a COMMIT and then nothing of
 //! what the server answers: the transaction is durable, and nobody is told.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 /// What the proxy is told; shared by its connections.
 #[derive(Debug)]
 struct Orders {
-    /// What becomes of the next COMMIT: one of the constants below.
-    next: AtomicU8,
+    /// What becomes of the next COMMIT after a text was sent: one of the constants below. The gateway's own looks at the
+    /// database end with a COMMIT too, at any moment.
+    next: Mutex<(u8, &'static str)>,
     swallowed: AtomicUsize,
     refuse: AtomicBool,
     /// A text that marks the connection whose answers are delayed.
@@ -49,7 +50,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let orders = Arc::new(Orders {
-            next: AtomicU8::new(PASS),
+            next: Mutex::new((PASS, "")),
             swallowed: AtomicUsize::new(0),
             refuse: AtomicBool::new(false),
             marked: Mutex::default(),
@@ -59,19 +60,21 @@ impl Proxy {
         Self { port, orders, accepting }
     }
 
-    /// From the next COMMIT on, what the server answers on that connection is kept back; the connection stays open.
-    pub(crate) fn swallow_the_next_commit(&self) {
-        self.orders.next.store(SWALLOW, Ordering::SeqCst);
+    /// From the next COMMIT of a transaction with this text on, what the server answers on that connection is kept back; the
+    /// connection stays open.
+    pub(crate) fn swallow_the_commit_of(&self, text: &'static str) {
+        *self.orders.next.lock().unwrap() = (SWALLOW, text);
     }
 
-    /// The next COMMIT is made, and both sides of its connection are closed as soon as the server has answered.
-    pub(crate) fn cut_after_the_next_commit(&self) {
-        self.orders.next.store(CUT, Ordering::SeqCst);
+    /// The next COMMIT of a transaction with this text is made, and both sides of its connection are closed as soon as the
+    /// server has answered.
+    pub(crate) fn cut_after_the_commit_of(&self, text: &'static str) {
+        *self.orders.next.lock().unwrap() = (CUT, text);
     }
 
-    /// The next COMMIT never arrives, and both sides of its connection are closed.
-    pub(crate) fn lose_the_next_commit(&self) {
-        self.orders.next.store(LOSE, Ordering::SeqCst);
+    /// The next COMMIT of a transaction with this text never arrives, and both sides of its connection are closed.
+    pub(crate) fn lose_the_commit_of(&self, text: &'static str) {
+        *self.orders.next.lock().unwrap() = (LOSE, text);
     }
 
     /// Each COMMIT of a connection that has prepared a statement with this text from now on is made, and its answer comes
@@ -134,7 +137,7 @@ async fn requests(
     fate: &AtomicU8,
 ) -> Option<()> {
     // The first message has no kind; a request for TLS is followed by another first message.
-    let (mut first, mut is_marked) = (true, false);
+    let (mut first, mut is_marked, mut is_meant) = (true, false, false);
     loop {
         let mut head = Vec::new();
         if !first {
@@ -146,10 +149,12 @@ async fn requests(
         client.read_exact(&mut body).await.ok()?;
         first = first && body == 80_877_103_u32.to_be_bytes();
         is_marked = is_marked || orders.marked.lock().unwrap().is_some_and(|text| contains(&body, text));
+        let next = *orders.next.lock().unwrap();
+        is_meant = is_meant || (next.0 != PASS && contains(&body, next.1));
         if is_commit(&head, &body) && is_marked {
             fate.store(DELAY, Ordering::SeqCst);
-        } else if is_commit(&head, &body) {
-            let next = orders.next.swap(PASS, Ordering::SeqCst);
+        } else if is_commit(&head, &body) && std::mem::take(&mut is_meant) {
+            let (next, _) = std::mem::take(&mut *orders.next.lock().unwrap());
             if next == LOSE {
                 orders.swallowed.fetch_add(1, Ordering::SeqCst);
                 return None;
