@@ -118,7 +118,7 @@ bugs! {
     PruneOfTheLive = "prune-of-the-live",
 }
 
-pub use switch::{chosen, on};
+pub use switch::{carried, chosen, on};
 
 #[cfg(not(feature = "deliberate-bugs"))]
 mod switch {
@@ -134,6 +134,12 @@ mod switch {
     /// The bug of this process with what it does: there is none.
     #[must_use]
     pub const fn chosen() -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// The variable that names it: there is none.
+    #[must_use]
+    pub const fn carried() -> Option<(&'static str, &'static str)> {
         None
     }
 }
@@ -160,6 +166,12 @@ mod switch {
     #[must_use]
     pub fn chosen() -> Option<(&'static str, &'static str)> {
         CHOSEN.map(|bug| (bug.name(), bug.what()))
+    }
+
+    /// The variable that names it, for a gateway that is started without the variables of this process.
+    #[must_use]
+    pub fn carried() -> Option<(&'static str, &'static str)> {
+        CHOSEN.map(|bug| (VARIABLE, bug.name()))
     }
 
     fn named() -> Option<Bug> {

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::wire;
 use crate::bench::{TIED, command, free_address};
+use crate::deliberate;
 use crate::limits::{EXAM_GREETING, EXAM_LOOK, EXAM_START};
 
 /// The shell that starts a gateway: a process that meets a limit on the size of a file is told so by the failing write, and
@@ -55,6 +56,7 @@ impl Gateway {
         command.arg(TIED).arg("/bin/sh").args(["-c", SHELL]).arg(&recipe.program);
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
         command.env("FENCEGATE_DATABASE", &recipe.database).env("FENCEGATE_LOG", "warn");
+        command.envs(deliberate::carried());
         if let Some((library, shift)) = &recipe.clock {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", shift);
             // The file is read at each look at the clock, and the monotonic clock is left alone.

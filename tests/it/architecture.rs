@@ -87,7 +87,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("bench", &["access", "domain", "limits", "tls"]),
-    ("exam", &["bench", "domain", "limits"]),
+    ("exam", &["bench", "deliberate", "domain", "limits"]),
     ("cli", &["access", "app", "bench", "config", "domain", "limits", "telemetry", "tls"]),
 ];
 
